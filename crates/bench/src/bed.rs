@@ -178,6 +178,20 @@ impl TestBed {
         let ends = self.local.interface.iter().chain(&self.local.second_interface);
         ends.map(|interface| interface.name.clone()).collect()
     }
+
+    /// The ends of the cable that are on this host and whose interface is known: the interface, and the namespace that
+    /// holds it where that is not the one of the calling thread.
+    #[must_use]
+    pub fn ends_here(&self) -> Vec<(String, Option<Namespace>)> {
+        match &self.cable {
+            Some(cable) => {
+                let pairs = [Some(cable.pair()), cable.second_pair()];
+                let ends = pairs.into_iter().flatten().flat_map(|pair| [&pair.near, &pair.far]);
+                ends.map(|end| (end.interface.clone(), Some(end.namespace.clone()))).collect()
+            }
+            None => self.interfaces().into_iter().map(|interface| (interface, None)).collect(),
+        }
+    }
 }
 
 impl Drop for TestBed {

@@ -33,6 +33,16 @@ pub trait Observer {
     fn note(&mut self, text: &str);
 }
 
+/// Gives settings of the host the values of a variation.
+pub trait Settings {
+    /// Writes the values of this one of [`Experiment::variations`], and nothing else. Says what was read back, a line
+    /// each.
+    ///
+    /// # Errors
+    /// The host did not take them, in words.
+    fn set(&mut self, variation: usize) -> Result<Vec<String>, String>;
+}
+
 /// What an experiment came to.
 #[derive(Debug)]
 pub struct Results {
@@ -55,6 +65,7 @@ pub struct Engine<'a> {
     clock: Clock,
     observer: &'a mut dyn Observer,
     raw_samples: Option<&'a mut dyn Write>,
+    settings: Option<&'a mut dyn Settings>,
     buffer: SampleBuffer,
     xdp: Option<XdpChoice>,
     token: u32,
@@ -79,10 +90,17 @@ impl<'a> Engine<'a> {
             clock,
             observer,
             raw_samples,
+            settings: None,
             xdp: None,
             cache_line_probes_ns: Vec::new(),
             warnings: Vec::new(),
         }
+    }
+
+    /// With what writes the values of the experiment's variations.
+    #[must_use]
+    pub fn with_settings(self, settings: &'a mut dyn Settings) -> Engine<'a> {
+        Engine { settings: Some(settings), ..self }
     }
 
     /// Measures. Whatever ends it early, what was measured by then is in the results.
@@ -128,9 +146,20 @@ impl<'a> Engine<'a> {
         self.warnings.push(record::Warning { code: code.to_owned(), text, advice: advice.to_owned() });
     }
 
+    /// Each cell under each variation, one cell's variations side by side.
     fn cells(&self) -> Vec<CellOutcome> {
-        let exact_limit = EXACT_SAMPLES_TOTAL / self.experiment.cells.len().max(1);
-        self.experiment.cells.iter().map(|spec| CellOutcome::new(*spec, Distribution::new(exact_limit))).collect()
+        let Experiment { cells, variations, .. } = self.experiment;
+        let exact_limit = EXACT_SAMPLES_TOTAL / (cells.len() * self.variations()).max(1);
+        let of_cell = |spec: &CellSpec| {
+            let as_it_is = variations.is_empty().then(Default::default);
+            let values = variations.iter().cloned().chain(as_it_is);
+            values.map(|values| CellOutcome::new(*spec, values, Distribution::new(exact_limit))).collect::<Vec<_>>()
+        };
+        cells.iter().flat_map(of_cell).collect()
+    }
+
+    fn variations(&self) -> usize {
+        self.experiment.variations.len().max(1)
     }
 
     /// The two CPUs when both ends run here and are pinned: only then can the distance between them be probed.
@@ -157,31 +186,47 @@ impl<'a> Engine<'a> {
         let rounds = self.experiment.effective_rounds();
         let mut order = Order::new(self.experiment.seed);
         let mut line_ns = self.probe_line();
-        let per_round = cells.len();
+        let (per_round, variations) = (cells.len(), self.variations());
         let total = per_round * rounds as usize;
         for index in 0..rounds {
-            for (position, which) in order.shuffled(per_round).into_iter().enumerate() {
+            let mut position = 0;
+            for variation in order.shuffled(variations) {
                 if interrupted() {
                     return Ok(());
                 }
-                let cell = &mut cells[which];
-                if cell.failure.is_some() {
-                    continue;
-                }
-                self.observer.cell(index as usize * per_round + position, total, &cell.spec.describe());
-                let place = Place { index, position: position as u32, rounds, line_before_ns: line_ns };
-                match self.cell_round(cell, &place) {
-                    Ok(line_after_ns) => {
-                        line_ns = line_after_ns;
-                        let spec = cell.spec;
-                        self.write_raw(&spec, index)?;
+                let notes = self.vary(variation)?;
+                for which in order.shuffled(per_round / variations) {
+                    let cell = &mut cells[which * variations + variation];
+                    cell.note(&notes);
+                    let place = Place { index, position, rounds, line_before_ns: line_ns };
+                    position += 1;
+                    if interrupted() {
+                        return Ok(());
                     }
-                    Err(error) if error.ends_experiment() => return Err(error.to_string()),
-                    Err(error) => cell.failure = Some(error.to_string()),
+                    if cell.failure.is_some() {
+                        continue;
+                    }
+                    let done = index as usize * per_round + place.position as usize;
+                    self.observer.cell(done, total, &cell.describe());
+                    match self.cell_round(cell, &place) {
+                        Ok(line_after_ns) => {
+                            line_ns = line_after_ns;
+                            self.write_raw(cell, index)?;
+                        }
+                        Err(error) if error.ends_experiment() => return Err(error.to_string()),
+                        Err(error) => cell.failure = Some(error.to_string()),
+                    }
                 }
             }
         }
         Ok(())
+    }
+
+    fn vary(&mut self, variation: usize) -> Result<Vec<String>, String> {
+        match &mut self.settings {
+            Some(settings) if !self.experiment.variations.is_empty() => settings.set(variation),
+            _ => Ok(Vec::new()),
+        }
     }
 
     /// One round of one cell; gives the cache-line probe taken after it.
@@ -246,21 +291,26 @@ impl<'a> Engine<'a> {
 
     fn begin_raw(&mut self) -> Result<(), String> {
         const HEADER: &str = "path,tx,rx,size_bytes,ip_version,round,sent_ns,rtt_ns";
-        self.raw_samples.as_mut().map_or(Ok(()), |out| writeln!(out, "{HEADER}")).map_err(raw_failure)
+        // Only where there are any, so that readers of other experiments find what they know.
+        let variation = if self.experiment.variations.is_empty() { "" } else { ",variation" };
+        self.raw_samples.as_mut().map_or(Ok(()), |out| writeln!(out, "{HEADER}{variation}")).map_err(raw_failure)
     }
 
-    /// One line a round trip: the cell, the round, the send stamp and the whole round trip.
-    fn write_raw(&mut self, spec: &CellSpec, round: u32) -> Result<(), String> {
+    /// One line a round trip: the cell, the round, the send stamp, the whole round trip, and the values of settings
+    /// that are varied.
+    fn write_raw(&mut self, cell: &CellOutcome, round: u32) -> Result<(), String> {
         let Some(out) = &mut self.raw_samples else {
             return Ok(());
         };
-        let cell = spec.cell();
+        let values: Vec<_> = cell.variation.iter().map(|(id, value)| format!("{id}={value}")).collect();
+        let values = if values.is_empty() { String::new() } else { format!(",{}", values.join(" ")) };
+        let cell = cell.spec.cell();
         let [tx, rx] = [cell.tx, cell.rx].map(Option::unwrap_or_default);
         let ip = cell.ip_version.map(|version| version.to_string()).unwrap_or_default();
         for trip in self.buffer.round_trips() {
             let sent_ns = self.clock.ns_since_calibration(trip.sent_ticks);
             let rtt_ns = self.clock.ns(u64::from(trip.rtt_ticks));
-            writeln!(out, "{},{tx},{rx},{},{ip},{round},{sent_ns},{rtt_ns}", cell.path, cell.size_bytes)
+            writeln!(out, "{},{tx},{rx},{},{ip},{round},{sent_ns},{rtt_ns}{values}", cell.path, cell.size_bytes)
                 .map_err(raw_failure)?;
         }
         Ok(())

@@ -1,5 +1,7 @@
 //! What to measure: cells, rounds and limits, with every default filled in.
 
+use std::collections::BTreeMap;
+
 use nearwire_frames::fault::FaultConfig;
 use nearwire_report::record;
 
@@ -38,6 +40,7 @@ impl CellSpec {
             rx: self.rx.map(|rx| rx.name().to_owned()),
             size_bytes: self.size_bytes,
             ip_version: self.ip_version,
+            variation: BTreeMap::new(),
         }
     }
 
@@ -160,6 +163,8 @@ pub struct Experiment {
     pub fault: Option<FaultConfig>,
     /// `frame/xdp`, `udp/bypass`, `tcp/bypass`: the only mode that may be used.
     pub xdp_mode: Option<AskedMode>,
+    /// Values of settings under which each cell is measured, by their ids; none: as the host is.
+    pub variations: Vec<BTreeMap<String, String>>,
 }
 
 impl Default for Experiment {
@@ -181,6 +186,7 @@ impl Default for Experiment {
             vlan: None,
             fault: None,
             xdp_mode: None,
+            variations: Vec::new(),
         }
     }
 }

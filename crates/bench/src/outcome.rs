@@ -1,5 +1,7 @@
 //! A cell's outcome while it grows over the rounds, and what is made of it at the end.
 
+use std::collections::BTreeMap;
+
 use nearwire_report::record;
 use nearwire_report::statistics::{Distribution, quantiles_of};
 
@@ -15,6 +17,8 @@ const CACHE_LINE_RATIO: f64 = 1.5;
 pub struct CellOutcome {
     /// Which cell.
     pub spec: CellSpec,
+    /// The values of the settings that are varied.
+    pub variation: BTreeMap<String, String>,
     /// Its round trips.
     pub distribution: Distribution,
     /// Its rounds.
@@ -44,9 +48,10 @@ struct Totals {
 impl CellOutcome {
     /// Nothing yet.
     #[must_use]
-    pub fn new(spec: CellSpec, distribution: Distribution) -> CellOutcome {
+    pub fn new(spec: CellSpec, variation: BTreeMap<String, String>, distribution: Distribution) -> CellOutcome {
         CellOutcome {
             spec,
+            variation,
             distribution,
             rounds: Vec::new(),
             notes: Vec::new(),
@@ -54,6 +59,22 @@ impl CellOutcome {
             totals: Totals::default(),
             remarks: Vec::new(),
             forward_ns: None,
+        }
+    }
+
+    /// For people: `udp/spin 64 B IPv4 nic.offload.gro=on`.
+    #[must_use]
+    pub fn describe(&self) -> String {
+        let values = self.variation.iter().map(|(id, value)| format!(" {id}={value}"));
+        self.spec.describe() + &values.collect::<String>()
+    }
+
+    /// Adds what was chosen or found, each line once.
+    pub fn note(&mut self, lines: &[String]) {
+        for line in lines {
+            if !self.notes.contains(line) {
+                self.notes.push(line.clone());
+            }
         }
     }
 
@@ -88,7 +109,7 @@ impl CellOutcome {
         if let Some(why) = &self.failure {
             warnings.push(record::Warning {
                 code: "cell-failed".to_owned(),
-                text: format!("{} was given up: {why}", self.spec.describe()),
+                text: format!("{} was given up: {why}", self.describe()),
                 advice: "see `nearwire paths` for what this host can run".to_owned(),
             });
         }
@@ -100,7 +121,7 @@ impl CellOutcome {
         let summary = self.distribution.summary(totals.measured_ns);
         let per_message = |ns: u64, messages: u64| (messages > 0).then(|| ns as f64 / messages as f64);
         let mut run = record::Run {
-            cell: self.spec.cell(),
+            cell: record::Cell { variation: self.variation, ..self.spec.cell() },
             samples: self.distribution.len(),
             lost: totals.lost,
             duplicated: totals.duplicated,

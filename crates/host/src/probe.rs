@@ -19,7 +19,7 @@ use crate::read::condense;
 
 pub use clock::{ClockReached, clock};
 pub use memory::{CopyRate, memory};
-pub use noise::{GAP_MIN_NS, Noise, noise};
+pub use noise::{GAP_MIN_NS, Noise, NoiseRates, noise, noise_summary};
 
 /// Why a probe gave nothing.
 #[derive(Debug, Error)]

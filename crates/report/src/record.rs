@@ -147,6 +147,9 @@ pub struct Cell {
     pub size_bytes: u32,
     /// 4 or 6; null for frame paths.
     pub ip_version: Option<u8>,
+    /// The values of the settings that the experiment varied, by their ids; empty where it varied none.
+    #[serde(default)]
+    pub variation: BTreeMap<String, String>,
 }
 
 /// One cell's samples.

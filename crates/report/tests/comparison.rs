@@ -6,9 +6,13 @@ mod common;
 use std::cell::RefCell;
 
 use common::{Random, sample_record};
+use nearwire_report::compare::{VariationComparison, compare_variations};
 use nearwire_report::record::{Reading, Record, Run};
 use nearwire_report::statistics::Distribution;
-use nearwire_report::{CompareOptions, Comparison, Verdict, compare, render_comparison};
+use nearwire_report::{
+    CompareOptions, Comparison, Format, TableOptions, Verdict, compare, render, render_comparison, render_html,
+    render_table,
+};
 
 const OPTIONS: CompareOptions = CompareOptions { confidence: 0.95, threshold_percent: 3.0, resamples: 300, seed: 7 };
 
@@ -130,4 +134,51 @@ fn nothing_in_common_is_said_plainly() {
     let found = compare(&a, &b, OPTIONS);
     assert!(found.cells.is_empty() && !found.has_difference());
     assert!(render_comparison(&found).contains("no cell in common"));
+}
+
+/// One experiment with a setting under each of these values, of which each takes so many times as long.
+fn varied(values: &[(&str, f64)]) -> Record {
+    let run = |(seed, (value, ratio)): (usize, &(&str, f64))| {
+        let mut run = record(seed as u64, 2_000.0 * ratio, 0.005).runs.remove(0);
+        run.cell.variation.insert("nic.offload.gro".to_owned(), (*value).to_owned());
+        run
+    };
+    let runs = values.iter().enumerate().map(run).collect();
+    Record { runs, ..template() }
+}
+
+#[test]
+fn values_of_a_setting_are_compared_with_the_first_one() {
+    let record = varied(&[("on", 1.0), ("off", 1.3), ("also", 1.0)]);
+    let found = compare_variations(&record, OPTIONS);
+    let told: Vec<_> = found
+        .iter()
+        .map(|VariationComparison { first, other }| {
+            let value = |cell: &nearwire_report::record::Cell| cell.variation["nic.offload.gro"].clone();
+            (value(first), value(&other.cell), other.p50.unwrap().verdict)
+        })
+        .collect();
+    let row = |other: &str, verdict| ("on".to_owned(), other.to_owned(), verdict);
+    assert_eq!(told, [row("off", Verdict::Slower), row("also", Verdict::NoDifference)]);
+    assert!(compare_variations(&template(), OPTIONS).is_empty());
+}
+
+#[test]
+fn values_of_a_setting_are_in_every_rendering() {
+    let record = varied(&[("on", 1.0), ("off", 1.3)]);
+    let table = render_table(&record, TableOptions { width: 200, ..TableOptions::default() });
+    assert!(table.contains("nic.offload.gro=off against nic.offload.gro=on: p50 1."), "{table}");
+    assert!(table.contains("SLOWER") && table.contains("variation"), "{table}");
+    let csv = render(&record, Format::Csv).unwrap();
+    assert!(csv.lines().next().unwrap().ends_with(",variation") && csv.contains(",nic.offload.gro=on\n"), "{csv}");
+    assert!(render_html(std::slice::from_ref(&record)).unwrap().contains("nic.offload.gro=off"));
+    assert!(render_comparison(&compare(&record, &record, OPTIONS)).contains("nic.offload.gro=on"));
+    assert!(!render(&template(), Format::Csv).unwrap().contains("variation"));
+}
+
+#[test]
+fn records_under_other_values_have_no_cell_in_common() {
+    let (on, off) = (varied(&[("on", 1.0)]), varied(&[("off", 1.0)]));
+    let found = compare(&on, &off, OPTIONS);
+    assert_eq!((found.cells.len(), found.only_a.len(), found.only_b.len()), (0, 1, 1));
 }

@@ -8,7 +8,9 @@ use nearwire_bench::experiment::Workload;
 use nearwire_bench::paths::{AskedMode, PathId, RxMode, TxMode};
 use nearwire_frames::fault::FaultConfig;
 use nearwire_report::render::Format;
+use nearwire_worth::vary::Vary;
 
+use super::tune::JournalArgs;
 use super::values::some_time;
 use super::{CableArg, CpuPair};
 
@@ -85,6 +87,16 @@ pub struct BenchArgs {
     /// on=send or on=both instead of on=receive, the default
     #[arg(long, value_name = "FAULTS")]
     pub fault: Option<FaultConfig>,
+    /// Measure every cell under each of these values of a setting that can be written while the host runs, in turns
+    /// within each round; values have no commas. A setting of interfaces is varied at both ends of the cable. What was
+    /// found is put back at the end; may be given again for all combinations
+    #[arg(long, value_name = "ID=V1,V2…")]
+    pub vary: Vec<Vary>,
+    /// With --vary: do not ask before values of this host are written
+    #[arg(long, requires = "vary")]
+    pub yes: bool,
+    #[command(flatten)]
+    pub journal: JournalArgs,
     /// Write the record as JSON
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,

@@ -1,6 +1,7 @@
 //! `nearwire bench`: makes an experiment of the arguments, runs it, and writes its record and the output.
 
 mod record;
+mod vary;
 
 use std::fs::File;
 use std::io::{BufWriter, Write};
@@ -21,7 +22,8 @@ use nearwire_report::{Format, ensure_writable, render, render_html, render_table
 use nearwire_sys::affinity::allowed_cpus;
 use nearwire_sys::netns::enter_user_namespace;
 use nearwire_sys::tsc::Clock;
-use nearwire_sys::usage::catch_interrupts;
+use nearwire_sys::usage::{catch_every_interrupt, catch_interrupts};
+use nearwire_worth::vary::Variations;
 
 use self::record::{Described, not_put_back};
 use super::progress::Progress;
@@ -34,7 +36,9 @@ pub fn run(args: &BenchArgs) -> Outcome {
     for file in args.json.iter().chain(&args.report).chain(&args.samples) {
         ensure_writable(file).or_exit(USAGE)?;
     }
-    catch_interrupts().or_exit(FAILED)?;
+    // What was varied is to be put back whatever comes.
+    let catch = if args.vary.is_empty() { catch_interrupts } else { catch_every_interrupt };
+    catch().or_exit(FAILED)?;
     take_privileges(&args.cable)?;
     let (cpus, cpu_choice) = cpus(args)?;
     let pairs = if Workload::from(args.workload) == Workload::Forward { 2 } else { 1 };
@@ -76,6 +80,8 @@ fn measure(
     let started_at = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
     let clock = Clock::calibrate();
     let mut experiment = experiment(args, cpus);
+    let mut variations = vary::variations(args, bed)?;
+    experiment.variations = variations.as_ref().map(Variations::values).unwrap_or_default();
     let (cells, left_out) = cells(&wish(args), &experiment, bed, clock).map_err(cell_failure)?;
     experiment.cells = cells;
     let mut progress = Progress::new(args.quiet);
@@ -84,8 +90,15 @@ fn measure(
     }
     let mut samples = args.samples.as_ref().map(File::create).transpose().or_exit(USAGE)?.map(BufWriter::new);
     let out = samples.as_mut().map(|file| file as &mut dyn Write);
-    let mut results = Engine::new(&experiment, bed, clock, &mut progress, out).run();
+    let engine = Engine::new(&experiment, bed, clock, &mut progress, out);
+    let mut results = match &mut variations {
+        Some(variations) => engine.with_settings(&mut vary::Writer(variations)).run(),
+        None => engine.run(),
+    };
     progress.finish();
+    if let Some(Err(error)) = variations.as_mut().map(Variations::put_back) {
+        results.failure = Some(error.to_string());
+    }
     results.warnings.splice(0..0, left_out.into_iter().map(left_out_warning));
     let failure = results.failure.take();
     let described = Described { args, started_at, experiment: &experiment, cpu_choice, bed, clock };
@@ -196,6 +209,7 @@ fn experiment(args: &BenchArgs, cpus: Option<CpuPair>) -> Experiment {
         vlan: args.vlan,
         fault: args.fault,
         xdp_mode: args.xdp.map(Into::into),
+        variations: Vec::new(),
     }
 }
 

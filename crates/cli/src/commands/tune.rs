@@ -4,7 +4,7 @@ mod apply;
 mod export;
 mod guard;
 mod hold;
-mod in_use;
+pub(super) mod in_use;
 mod plan;
 mod revert;
 mod status;
@@ -183,7 +183,7 @@ fn unix_s() -> u64 {
 }
 
 /// Asks a question on the terminal; without a terminal the answer must be given on the command line.
-fn ask(question: &str, is_answered: bool) -> Outcome {
+pub(super) fn ask(question: &str, is_answered: bool) -> Outcome {
     use std::io::{IsTerminal, Write};
     if is_answered {
         return Ok(());

@@ -35,6 +35,27 @@ fn cpu_watched_reports_its_window_and_consistent_gaps() {
 }
 
 #[test]
+fn busy_neighbour_on_the_watched_cpu_shows_as_long_interruptions() {
+    let cpu = allowed_cpus()[0];
+    let is_over = std::sync::atomic::AtomicBool::new(false);
+    let found = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            nearwire_sys::affinity::pin_current_thread(cpu).unwrap();
+            while !is_over.load(std::sync::atomic::Ordering::Relaxed) {
+                std::hint::spin_loop();
+            }
+        });
+        let found = noise(&Root::live().unwrap(), &Clock::calibrate(), &[cpu], Duration::from_millis(500));
+        is_over.store(true, std::sync::atomic::Ordering::Relaxed);
+        found.unwrap()
+    });
+    let rates = found[0].rates();
+    // The scheduler lets either run for some milliseconds.
+    assert!(rates.longest_ns > 1_000_000 && rates.over_100_us_per_second > 10.0, "{rates:?}");
+    assert!(noise_summary(&[rates]).contains(&format!("(CPU {cpu})")), "{rates:?}");
+}
+
+#[test]
 fn memory_copied_has_a_rate_for_each_pair_of_nodes() {
     let topology = Topology::read(&Root::live().unwrap());
     let rates = memory(&topology, &allowed_cpus()).unwrap();

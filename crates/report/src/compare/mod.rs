@@ -8,6 +8,7 @@
 
 mod bootstrap;
 mod text;
+mod variations;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,6 +17,7 @@ use bootstrap::Side;
 use crate::record::{Cell, Reading, Record, Run, Warning};
 
 pub use text::render_comparison;
+pub use variations::{VariationComparison, compare_variations};
 
 /// How to compare.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -45,6 +47,18 @@ pub enum Verdict {
     Slower,
     /// Neither can be claimed.
     NoDifference,
+}
+
+impl Verdict {
+    /// As tables have it.
+    #[must_use]
+    pub const fn words(self) -> &'static str {
+        match self {
+            Verdict::Faster => "FASTER",
+            Verdict::Slower => "SLOWER",
+            Verdict::NoDifference => "no difference",
+        }
+    }
 }
 
 /// One quantile of one cell, B against A.

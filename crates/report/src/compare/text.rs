@@ -86,18 +86,10 @@ fn row(cell: &CellComparison, name: &str, figure: Option<&Figure>) -> Vec<String
             format!("{:.3}", figure.ratio),
             format!("{:.3}..{:.3}", figure.low, figure.high),
             format!("{:.1} %", figure.noise_floor_percent),
-            verdict_text(figure).to_owned(),
+            figure.verdict.words().to_owned(),
         ]),
     }
     row
-}
-
-fn verdict_text(figure: &Figure) -> &'static str {
-    match figure.verdict {
-        Verdict::Faster => "FASTER",
-        Verdict::Slower => "SLOWER",
-        Verdict::NoDifference => "no difference",
-    }
 }
 
 fn conclusion(comparison: &Comparison) -> String {

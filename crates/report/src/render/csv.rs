@@ -3,7 +3,7 @@
 //! Empty fields are what the samples do not support. Lines end in a line feed, which every reader takes and
 //! which keeps carriage returns out of `awk` and `cut`.
 
-use super::units::quantile;
+use super::units::{quantile, variation};
 use crate::record::{Record, Run};
 
 const HEADER: &str = "path,tx,rx,ip_version,size_bytes,samples,lost,duplicated,reordered,corrupted,\
@@ -11,12 +11,16 @@ half_rtt_min_ns,half_rtt_p50_ns,half_rtt_p50_low_ns,half_rtt_p50_high_ns,half_rt
 half_rtt_p99_ns,half_rtt_p99_low_ns,half_rtt_p99_high_ns,half_rtt_p99_9_ns,half_rtt_p99_99_ns,\
 half_rtt_p99_999_ns,half_rtt_max_ns,half_rtt_mean_ns,half_rtt_standard_deviation_ns,\
 slow_events_per_second,cpu_initiator_ns_per_message,cpu_responder_ns_per_message,from_histogram,\
-rounds,warnings,workload,cable,started_at,nearwire_version\n";
+rounds,warnings,workload,cable,started_at,nearwire_version";
 
 pub(super) fn render(record: &Record) -> String {
-    let mut out = HEADER.to_owned();
+    // Only where there are any, so that readers of other records find what they know.
+    let has_variations = record.runs.iter().any(|run| !run.cell.variation.is_empty());
+    let mut out = format!("{HEADER}{}\n", if has_variations { ",variation" } else { "" });
     for run in &record.runs {
-        let fields: Vec<String> = fields(record, run).iter().map(|field| quoted(field)).collect();
+        let mut fields = fields(record, run);
+        fields.extend(has_variations.then(|| variation(&run.cell)));
+        let fields: Vec<String> = fields.iter().map(|field| quoted(field)).collect();
         out.push_str(&fields.join(","));
         out.push('\n');
     }

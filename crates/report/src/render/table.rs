@@ -6,7 +6,7 @@ use comfy_table::{CellAlignment, Table};
 
 use super::style::{Ink, by_size};
 use super::table_notes::{machine_lines, notes, verdict_lines};
-use super::units::{count, printable, us};
+use super::units::{count, printable, us, variation};
 use crate::record::{Record, Run};
 
 /// How the table may look.
@@ -31,11 +31,12 @@ struct Column {
     show: fn(&Run) -> String,
 }
 
-const COLUMNS: [Column; 15] = [
+const COLUMNS: [Column; 16] = [
     Column { title: "path", left: true, show: |run| printable(&run.cell.path) },
     Column { title: "tx", left: true, show: |run| optional(run.cell.tx.as_deref()) },
     Column { title: "rx", left: true, show: |run| optional(run.cell.rx.as_deref()) },
     Column { title: "ip", left: true, show: |run| ip(run.cell.ip_version) },
+    Column { title: "variation", left: true, show: |run| variation(&run.cell) },
     Column { title: "samples", left: false, show: |run| count(run.samples) },
     Column { title: "lost", left: false, show: |run| count(run.lost) },
     Column { title: "min", left: false, show: |run| us(run.half_rtt_ns.min) },
@@ -117,6 +118,7 @@ fn useful(record: &Record) -> Vec<&'static Column> {
             "tx" => any(|run| run.cell.tx.is_some()),
             "rx" => any(|run| run.cell.rx.is_some()),
             "ip" => any(|run| run.cell.ip_version == Some(6)),
+            "variation" => any(|run| !run.cell.variation.is_empty()),
             "CPU us/msg" => any(|run| run.cpu_initiator_ns_per_message.is_some()),
             _ => true,
         })

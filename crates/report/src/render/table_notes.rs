@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 
 use super::style::{Ink, by_size};
-use super::units::{cell_name, is_kernel_path, printable, time, us, wrapped};
-use crate::record::{Record, Run, Warning};
+use super::units::{cell_name, is_kernel_path, printable, time, us, variation, wrapped};
+use crate::compare::{CompareOptions, Figure, VariationComparison, compare_variations};
+use crate::record::{Cell, Record, Run, Warning};
 
 /// For each size: the best path that avoids the kernel's stack against the kernel's best.
 ///
@@ -29,6 +30,7 @@ pub(super) fn verdict_lines(record: &Record) -> Vec<String> {
         }
     }
     lines.extend(record.runs.iter().filter_map(forwarder_line));
+    lines.extend(variation_lines(record));
     let unsupported = |run: &Run| {
         let half = &run.half_rtt_ns;
         [half.p50, half.p99, half.p99_9, half.p99_99].iter().any(Option::is_none)
@@ -37,6 +39,25 @@ pub(super) fn verdict_lines(record: &Record) -> Vec<String> {
         lines.push("-: fewer than 10 samples lie beyond; measure longer to see it".to_owned());
     }
     lines
+}
+
+/// What other values of the settings that were varied come to, against those that were named first.
+fn variation_lines(record: &Record) -> Vec<String> {
+    let comparisons = compare_variations(record, CompareOptions::default());
+    let line = |VariationComparison { first, other }: &VariationComparison| {
+        let cell = Cell { variation: BTreeMap::new(), ..first.clone() };
+        let of_figure = |(name, figure): (&str, &Option<Figure>)| match figure {
+            Some(figure) => {
+                let Figure { ratio, low, high, .. } = figure;
+                format!("{name} {ratio:.3} x ({low:.3}..{high:.3}), {}", figure.verdict.words())
+            }
+            None => format!("{name} -, too few samples a round"),
+        };
+        let figures = [("p50", &other.p50), ("p99", &other.p99)].map(of_figure).join("; ");
+        let (one, other) = (variation(&other.cell), variation(first));
+        format!("{} {} B, {one} against {other}: {figures}", cell_name(&cell), cell.size_bytes)
+    };
+    comparisons.iter().map(line).collect()
 }
 
 fn forwarder_line(run: &Run) -> Option<String> {

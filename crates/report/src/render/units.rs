@@ -50,7 +50,17 @@ pub fn cell_name(cell: &Cell) -> String {
     if cell.ip_version == Some(6) {
         name.push_str(" IPv6");
     }
+    if !cell.variation.is_empty() {
+        name.push(' ');
+        name.push_str(&variation(cell));
+    }
     printable(&name)
+}
+
+/// The values of the settings that were varied: `nic.offload.gro=on`.
+pub(crate) fn variation(cell: &Cell) -> String {
+    let values = cell.variation.iter().map(|(id, value)| format!("{id}={value}"));
+    printable(&values.collect::<Vec<_>>().join(" "))
 }
 
 /// True for paths through the kernel's socket layer and network stack.

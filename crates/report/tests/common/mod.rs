@@ -201,6 +201,7 @@ fn run(kind: &Kind, size_bytes: u32, seed: u64) -> Run {
             rx: kind.rx.map(str::to_owned),
             size_bytes,
             ip_version: kind.tx.is_none().then_some(4),
+            variation: BTreeMap::new(),
         },
         samples: summary.samples,
         lost: 0,

@@ -10,7 +10,7 @@ use nearwire_lab::{interfaces_of_default_routes, route_to};
 const NETWORK_FILE_SYSTEMS: [&str; 6] = ["nfs", "nfs4", "cifs", "smb3", "ceph", "glusterfs"];
 
 /// The interfaces in use, each with what it is used for. Of a copy of a host's files nothing is in use.
-pub(super) fn interfaces(root: &Root) -> BTreeMap<String, String> {
+pub(in crate::commands) fn interfaces(root: &Root) -> BTreeMap<String, String> {
     let mut found = BTreeMap::new();
     if !root.is_live() {
         return found;

@@ -1,0 +1,241 @@
+//! `nearwire bench --vary`: cells under several values of a setting, which are back afterwards whatever happened.
+
+#![allow(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
+
+mod common;
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+use std::process::{Child, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use common::{assert_says, bench, code, command, errors, kill, may_run, nearwire, record, text};
+use rustix::process::Signal;
+use serde_json::Value;
+
+/// A value of the host that changes nothing anybody notices: how often counters of pages are folded, seconds.
+const FILE: &str = "/proc/sys/vm/stat_interval";
+
+/// One test at a time changes it.
+fn alone() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn now() -> u32 {
+    fs::read_to_string(FILE).unwrap().trim().parse().unwrap()
+}
+
+/// Two values that are not the one found.
+fn others(found: u32) -> [u32; 2] {
+    [found + 1, found + 2]
+}
+
+/// A measurement of ten seconds that varies the value.
+fn under_way(journal: &Path, [one, other]: [u32; 2]) -> Child {
+    let vary = format!("vm.stat_interval={one},{other}");
+    let mut measurement =
+        command(&["bench", "udp/block", "--size", "64", "--time", "10s", "--rounds", "200", "--quiet"]);
+    measurement.args(["--yes", "--vary", &vary, "--journal"]).arg(journal);
+    measurement.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+}
+
+/// Waits until the value was each of these.
+fn seen(values: [u32; 2]) {
+    let give_up = Instant::now() + Duration::from_secs(20);
+    let mut seen = BTreeSet::new();
+    while !values.iter().all(|value| seen.contains(value)) {
+        assert!(Instant::now() < give_up, "only {seen:?} of {values:?} were seen");
+        seen.insert(now());
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+fn runs(record: &Value) -> &[Value] {
+    record["runs"].as_array().unwrap()
+}
+
+#[test]
+fn offload_varied_is_measured_under_both_values_in_turns() {
+    if !may_run() {
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("r.json");
+    let samples = directory.path().join("s.csv");
+    let output = command(&["bench", "udp/block", "tcp/block", "--vary", "nic.offload.gro=on,off", "--size", "64"])
+        .args(["--rounds", "12", "--count", "600", "--quiet", "--seed", "5", "--json"])
+        .arg(&file)
+        .arg("--samples")
+        .arg(&samples)
+        .output()
+        .unwrap();
+    assert_eq!(code(&output), Some(0), "{}", errors(&output));
+    let record = record(&file);
+    let mut cells = BTreeSet::new();
+    for run in runs(&record) {
+        let value = run["variation"]["nic.offload.gro"].as_str().unwrap();
+        cells.insert((run["path"].as_str().unwrap(), value));
+        assert_eq!(run["rounds"].as_array().unwrap().len(), 12);
+        // Read back at both ends, in the words of the kernel.
+        for end in ["nic.offload.gro[nw0]", "nic.offload.gro[nw1]"] {
+            let notes = run["notes"].as_array().unwrap().iter().map(|note| note.as_str().unwrap());
+            let of_end: Vec<_> = notes.filter(|note| note.starts_with(&format!("{end} = "))).collect();
+            assert_eq!(of_end.len(), 1, "{run}");
+            assert!(of_end[0].starts_with(&format!("{end} = {value}, ")), "{of_end:?} under {value}");
+        }
+    }
+    assert_eq!(
+        cells,
+        BTreeSet::from([("tcp/block", "off"), ("tcp/block", "on"), ("udp/block", "off"), ("udp/block", "on")])
+    );
+    // In each round either value comes first, and both paths are measured under it before the other one.
+    let firsts: Vec<bool> = (0..12)
+        .map(|round| {
+            let positions = |value: &str| -> BTreeSet<u64> {
+                let of = runs(&record).iter().filter(|run| run["variation"]["nic.offload.gro"] == value);
+                of.map(|run| run["rounds"][round]["position"].as_u64().unwrap()).collect()
+            };
+            let (on, off) = (positions("on"), positions("off"));
+            assert!(on == BTreeSet::from([0, 1]) && off == BTreeSet::from([2, 3]) || off == BTreeSet::from([0, 1]));
+            on.contains(&0)
+        })
+        .collect();
+    assert!(firsts.contains(&true) && firsts.contains(&false), "{firsts:?}");
+    assert!(text(&output).contains("nic.offload.gro=on"), "{}", text(&output));
+    let lines = fs::read_to_string(&samples).unwrap();
+    assert!(lines.lines().next().unwrap().ends_with(",variation"));
+    assert!(lines.lines().any(|line| line.ends_with(",nic.offload.gro=off")));
+    reports_show_the_variation(&file);
+}
+
+fn reports_show_the_variation(record: &Path) {
+    let page = record.with_extension("html");
+    let record = record.to_str().unwrap();
+    let compared = nearwire(&["compare", record, record]);
+    assert_eq!(code(&compared), Some(0), "{}", errors(&compared));
+    for value in ["udp/block nic.offload.gro=on", "udp/block nic.offload.gro=off"] {
+        assert!(text(&compared).contains(value), "{}", text(&compared));
+    }
+    let reported = nearwire(&["report", record, "-o", page.to_str().unwrap()]);
+    assert_eq!(code(&reported), Some(0), "{}", errors(&reported));
+    assert!(fs::read_to_string(page).unwrap().contains("nic.offload.gro=off"));
+}
+
+#[test]
+fn file_of_an_interface_is_varied_in_the_namespace_of_the_cable() {
+    if !may_run() {
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("r.json");
+    let output = bench(&["udp/block", "--vary", "nic.rps-cpus=0,none", "--json", file.to_str().unwrap()]);
+    assert_eq!(code(&output), Some(0), "{}", errors(&output));
+    let record = record(&file);
+    for run in runs(&record) {
+        let value = run["variation"]["nic.rps-cpus"].as_str().unwrap();
+        let notes: Vec<_> = run["notes"].as_array().unwrap().iter().map(|note| note.as_str().unwrap()).collect();
+        for queue in ["nw0/rx-0", "nw0/rx-1", "nw1/rx-0", "nw1/rx-1"] {
+            let wanted = format!("nic.rps-cpus[{queue}] = {value}, ");
+            assert!(notes.iter().any(|note| note.starts_with(&wanted)), "no '{wanted}' in {notes:?}");
+        }
+    }
+}
+
+#[test]
+fn two_settings_have_a_cell_for_each_combination() {
+    if !may_run() {
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("r.json");
+    let vary = ["--vary", "nic.offload.gro=on,off", "--vary", "nic.offload.tso=off,on"];
+    let output = bench(&[&["udp/block", "--json", file.to_str().unwrap()], &vary[..]].concat());
+    assert_eq!(code(&output), Some(0), "{}", errors(&output));
+    let record = record(&file);
+    let values: BTreeSet<String> = runs(&record).iter().map(|run| run["variation"].to_string()).collect();
+    assert_eq!(values.len(), 4, "{values:?}");
+}
+
+#[test]
+fn value_of_the_host_changes_while_it_measures_and_is_back_after_an_interrupt() {
+    if !may_run() {
+        return;
+    }
+    let _alone = alone();
+    let found = now();
+    let directory = tempfile::tempdir().unwrap();
+    let journal = directory.path().join("journal");
+    let child = under_way(&journal, others(found));
+    seen(others(found));
+    kill(child.id(), Signal::INT);
+    kill(child.id(), Signal::INT);
+    let output = child.wait_with_output().unwrap();
+    assert_says(&output, 130, &[]);
+    assert!(text(&output).contains(&format!("vm.stat_interval={}", others(found)[0])), "{}", text(&output));
+    assert_eq!(now(), found);
+    assert!(!journal.join("journal").exists());
+}
+
+#[test]
+fn value_of_the_host_is_back_by_revert_after_kill() {
+    if !may_run() {
+        return;
+    }
+    let _alone = alone();
+    let found = now();
+    let directory = tempfile::tempdir().unwrap();
+    let journal = directory.path().join("journal");
+    let mut child = under_way(&journal, others(found));
+    seen(others(found));
+    // Between two values the one found is there for a moment.
+    while {
+        kill(child.id(), Signal::STOP);
+        now() == found
+    } {
+        kill(child.id(), Signal::CONT);
+        std::thread::sleep(Duration::from_millis(3));
+    }
+    kill(child.id(), Signal::KILL);
+    child.wait().unwrap();
+    assert_ne!(now(), found);
+    let reverted = nearwire(&["tune", "revert", "--yes", "--journal", journal.to_str().unwrap()]);
+    assert_eq!(code(&reverted), Some(0), "{}", errors(&reverted));
+    assert_eq!(now(), found);
+}
+
+#[test]
+fn value_of_the_host_is_not_written_unasked() {
+    if !may_run() {
+        return;
+    }
+    let _alone = alone();
+    let found = now();
+    let [one, other] = others(found);
+    let output = bench(&["udp/block", "--vary", &format!("vm.stat_interval={one},{other}")]);
+    assert_says(&output, 2, &["vm.stat_interval", "--yes"]);
+    assert_eq!(now(), found);
+}
+
+#[test]
+fn what_cannot_be_varied_is_refused_before_anything_is_measured() {
+    if !may_run() {
+        return;
+    }
+    for (vary, exit_code, words) in [
+        ("nic.offload.gor=on,off", 2, &["nic.offload.gor", "nic.offload.gro"][..]),
+        ("nic.offload.gro", 2, &["nic.offload.gro=on,off"]),
+        ("nic.offload.gro=on", 2, &["two values"]),
+        ("nic.offload.gro=on,1", 2, &["'on' and '1' are the same value"]),
+        ("nic.offload.gro=on,perhaps", 2, &["nic.offload.gro", "'perhaps'"]),
+        ("nic.mtu=1500,9000", 2, &["nic.mtu", "interrupt the cable"]),
+        ("kernel.randomize_va_space=0,2", 2, &["security"]),
+        ("boot.isolcpus=1,2", 3, &["boot.isolcpus", "while the host runs"]),
+        ("nic.coalesce.rx-usecs=0,50", 2, &["nic.coalesce.rx-usecs[nw0]"]),
+    ] {
+        assert_says(&bench(&["udp/block", "--vary", vary]), exit_code, words);
+    }
+    assert_says(&nearwire(&["bench", "udp/block", "--yes"]), 2, &["--vary"]);
+}

@@ -1,0 +1,155 @@
+//! Why settings cannot be varied.
+
+use nearwire_host::change::{ApplyError, HostError, NotAtRunTime};
+use nearwire_host::journal::JournalError;
+use nearwire_lab::LabError;
+
+/// Why settings cannot be varied, or were not.
+#[derive(Debug, thiserror::Error)]
+pub enum VaryError {
+    /// It is not an id, a sign and values.
+    #[error("'{text}' is not a setting with two values or more, as in nic.offload.gro=on,off")]
+    Form {
+        /// What was given.
+        text: String,
+    },
+    /// The catalogue does not have it.
+    #[error("no setting '{id}'{}; nearwire settings lists all", similar(near))]
+    Unknown {
+        /// What was given.
+        id: String,
+        /// Settings with similar names.
+        near: Vec<&'static str>,
+    },
+    /// A part of a setting was named.
+    #[error("{id} is a part of the setting {whole}: name {whole}, which is varied at both ends of the cable")]
+    Instance {
+        /// What was given.
+        id: String,
+        /// The whole setting.
+        whole: String,
+    },
+    /// It was named twice.
+    #[error("{id} is varied twice: name all its values once, as in {id}=V1,V2,V3")]
+    Twice {
+        /// The setting.
+        id: &'static str,
+    },
+    /// Too much to measure.
+    #[error(
+        "these settings have {combinations} or more combinations of values; vary fewer of them, {most} combinations at most"
+    )]
+    TooMany {
+        /// How many.
+        combinations: usize,
+        /// How many are allowed.
+        most: usize,
+    },
+    /// It lowers security.
+    #[error("{id} lowers security, so it is never varied")]
+    Security {
+        /// The setting.
+        id: &'static str,
+    },
+    /// Messages could stop passing.
+    #[error(
+        "a change of {id} can interrupt the cable that is measured, so it is not varied; compare two runs with nearwire compare"
+    )]
+    CutsCable {
+        /// The setting.
+        id: &'static str,
+    },
+    /// CPUs could go.
+    #[error(
+        "{id} can take the CPUs away on which the measurement runs, so it is not varied; compare two runs with nearwire compare"
+    )]
+    TakesCpus {
+        /// The setting.
+        id: &'static str,
+    },
+    /// It is one of interfaces, and there is none.
+    #[error("{id} is a setting of interfaces, and this cable has none on this host that is known")]
+    NoInterface {
+        /// The setting.
+        id: &'static str,
+    },
+    /// No place of it was found.
+    #[error(
+        "{id} cannot be written at the ends of this cable: neither their driver nor the kernel has it for them, or it is \
+         a file of sysfs, which shows the cable's namespaces to root only"
+    )]
+    NoPlace {
+        /// The setting.
+        id: &'static str,
+    },
+    /// The interface is needed for something else.
+    #[error("{id} of {interface} is left alone: {why}")]
+    InUse {
+        /// The setting.
+        id: &'static str,
+        /// The interface.
+        interface: String,
+        /// What it is used for.
+        why: String,
+    },
+    /// It has no place that can be written while the host runs.
+    #[error("vary: {why}")]
+    NotWritten {
+        /// Why.
+        why: Box<NotAtRunTime>,
+    },
+    /// A value of another kind.
+    #[error("'{value}' is no value of {id}, which is {wanted}")]
+    NoValue {
+        /// The setting.
+        id: &'static str,
+        /// The value.
+        value: String,
+        /// What its values are.
+        wanted: String,
+    },
+    /// A value that the setting cannot have, or a place that cannot be read.
+    #[error("give {id} the value '{value}': {why}")]
+    Value {
+        /// The setting with its instance.
+        id: String,
+        /// The value.
+        value: String,
+        /// What the host said.
+        why: Box<HostError>,
+    },
+    /// Two values are written alike.
+    #[error("'{one}' and '{other}' are the same value of {id}, so there is nothing to compare")]
+    Equal {
+        /// The setting.
+        id: &'static str,
+        /// One value.
+        one: String,
+        /// The other.
+        other: String,
+    },
+    /// The journal cannot be used.
+    #[error(transparent)]
+    Journal(#[from] JournalError),
+    /// A namespace of the cable could not be entered.
+    #[error(transparent)]
+    Lab(#[from] LabError),
+    /// The host did not take the values.
+    #[error("vary: {why}")]
+    Apply {
+        /// What it said.
+        why: Box<ApplyError>,
+    },
+    /// A value that was written is not back.
+    #[error("not everything that was varied is back: {values}; {advice}")]
+    NotBack {
+        /// Which, and why.
+        values: String,
+        /// What to do.
+        advice: &'static str,
+    },
+}
+
+fn similar(near: &[&str]) -> String {
+    if near.is_empty() { String::new() } else { format!("; similar names: {}", near.join(", ")) }
+}
