@@ -1,5 +1,6 @@
 //! What is measured under both values of a setting: a path of `nearwire bench`, or the user's own command.
 
+
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
@@ -27,6 +28,27 @@ pub enum Figure {
 }
 
 impl Figure {
+    /// The figure as a column of a table is called.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Figure::P50Ns => "p50",
+            Figure::P99Ns => "p99",
+            Figure::P999Ns => "p99.9",
+            Figure::CpuPerMessageNs => "CPU/message",
+            Figure::RatePerSecond => "rate/s",
+            Figure::BitsPerSecond => "bits/s",
+            Figure::Less => "less is better",
+            Figure::More => "more is better",
+        }
+    }
+
+    /// Whether it is a time in nanoseconds.
+    #[must_use]
+    pub const fn is_time(self) -> bool {
+        matches!(self, Figure::P50Ns | Figure::P99Ns | Figure::P999Ns | Figure::CpuPerMessageNs)
+    }
+
     /// Whether a greater value is the better one.
     #[must_use]
     pub const fn more_is_better(self) -> bool {
