@@ -58,6 +58,7 @@ pub use form::{Form, WordError};
 pub use hold::{Held, drifted, hold};
 pub use host::{Cause, Host, HostError};
 pub use link::{LinkAttribute, LinkEvents};
+pub use newest::take_newest_back;
 pub use order::{STAGES, Stage, put_in_order, stage};
 pub use places::{HOLD, Located, NotAtRunTime, Part, Scope, targets};
 pub use put_back::{Outcome, Permanent, PutBack};

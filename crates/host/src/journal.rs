@@ -106,7 +106,10 @@ pub struct Journal {
     file: Option<File>,
     /// Up to here the file is whole.
     length_bytes: u64,
-    _lock: Lock,
+    /// Whether a journal that is ended goes to the history.
+    keeps_history: bool,
+    /// None of a journal in memory.
+    lock: Option<Lock>,
 }
 
 impl Journal {
@@ -118,8 +121,8 @@ impl Journal {
         make_directory(directory)?;
         let lock = Lock::take(directory)?;
         let (content, length_bytes) = read(directory, &identity)?.unwrap_or_default();
-        let mut journal =
-            Self { directory: directory.to_owned(), identity, content, file: None, length_bytes, _lock: lock };
+        let (directory, lock) = (directory.to_owned(), Some(lock));
+        let mut journal = Self { directory, identity, content, file: None, length_bytes, keeps_history: true, lock };
         if journal.path().exists() {
             let path = journal.path();
             let file = OpenOptions::new().append(true).open(&path).map_err(disk("open", &path))?;
@@ -131,6 +134,28 @@ impl Journal {
             journal.file = Some(file);
         }
         Ok(journal)
+    }
+
+    /// A journal that nobody can read after this process: for values of what goes with the process too, such as the
+    /// interfaces of a virtual cable.
+    #[must_use]
+    pub fn in_memory(identity: HostIdentity) -> Self {
+        let content = Content::default();
+        Self {
+            directory: PathBuf::new(),
+            identity,
+            content,
+            file: None,
+            length_bytes: 0,
+            keeps_history: false,
+            lock: None,
+        }
+    }
+
+    /// Keeps no history from now on: what is written and put back hundreds of times is of no interest afterwards.
+    #[must_use]
+    pub fn without_history(self) -> Self {
+        Self { keeps_history: false, ..self }
     }
 
     /// What a directory's journal says, without taking it; `None` when there is no journal.
@@ -177,6 +202,10 @@ impl Journal {
         changes: Vec<Change>,
     ) -> Result<(), JournalError> {
         let plan = Record::Plan { unix_s, profile, host: self.identity.clone(), changes };
+        if self.lock.is_none() {
+            self.content.take(plan);
+            return Ok(());
+        }
         // Of a journal without a whole plan nothing is kept, its header may be torn.
         if self.file.is_some() && !self.content.blocks.is_empty() {
             return self.append(plan);
@@ -212,7 +241,12 @@ impl Journal {
     /// change that was announced counts as done.
     pub(crate) fn append(&mut self, record: Record) -> Result<(), JournalError> {
         let path = self.path();
-        let Some(file) = &self.file else { return Ok(()) };
+        let Some(file) = &self.file else {
+            if self.lock.is_none() {
+                self.content.take(record);
+            }
+            return Ok(());
+        };
         let line = line::line(&record)?;
         let mut writer = file;
         let sync = || if matches!(record, Record::Done { .. }) { Ok(()) } else { file.sync_data() };
@@ -226,9 +260,20 @@ impl Journal {
         Ok(())
     }
 
-    /// Ends the journal: everything it speaks of is put back. It goes to the history.
+    /// Ends the journal: everything it speaks of is put back. It goes to the history, if one is kept.
     pub(crate) fn close(&mut self, unix_s: u64) -> Result<(), JournalError> {
+        if self.lock.is_none() {
+            self.content = Content::default();
+        }
         if self.file.take().is_none() {
+            return Ok(());
+        }
+        if !self.keeps_history {
+            let path = self.path();
+            fs::remove_file(&path).map_err(disk("remove", &path))?;
+            sync_directory(&self.directory)?;
+            self.content = Content::default();
+            self.length_bytes = 0;
             return Ok(());
         }
         let history = self.directory.join(HISTORY);

@@ -68,6 +68,18 @@ impl Root {
         Self::disk(Path::new("/"), true)
     }
 
+    /// The host this program runs on, with the interfaces of the calling thread's network namespace where `/sys` shows
+    /// those of another one. Needs the right to mount, and mounts nothing that others see.
+    ///
+    /// # Errors
+    /// `/` cannot be opened, or the kernel refuses a sysfs for this namespace.
+    pub fn live_of_this_network() -> Result<Self, RootError> {
+        match Disk::of_this_network() {
+            Ok(disk) => Ok(Self::of_disk(disk, Path::new("/"), true)),
+            Err(source) => Err(RootError::Directory { path: PathBuf::from("/sys of this network namespace"), source }),
+        }
+    }
+
     /// A directory that holds a copy of a host's files.
     ///
     /// # Errors
@@ -100,12 +112,14 @@ impl Root {
 
     fn disk(path: &Path, is_live: bool) -> Result<Self, RootError> {
         match Disk::open_at(path, is_live) {
-            Ok(disk) => {
-                let tree = Arc::new(Tree::Disk(disk));
-                Ok(Self { tree, path: path.to_owned(), is_live, is_selection: false, looked_at: None, trace: None })
-            }
+            Ok(disk) => Ok(Self::of_disk(disk, path, is_live)),
             Err(source) => Err(RootError::Directory { path: path.to_owned(), source }),
         }
+    }
+
+    fn of_disk(disk: Disk, path: &Path, is_live: bool) -> Self {
+        let tree = Arc::new(Tree::Disk(disk));
+        Self { tree, path: path.to_owned(), is_live, is_selection: false, looked_at: None, trace: None }
     }
 
     fn with_manifest(mut self) -> Result<Self, RootError> {

@@ -11,8 +11,10 @@
 //! ```
 //!
 //! * [`subject`]: what is run under both values, a path of `nearwire bench` or a command;
+//! * [`switch`]: values of a host, by way of its journal; [`cable_host`]: the host and the ends of a cable;
 #![forbid(unsafe_code)]
 
+pub mod cable_host;
 pub mod estimate;
 pub mod interacts;
 pub mod result;
@@ -20,6 +22,7 @@ pub mod rounds;
 pub mod run;
 pub mod screening;
 pub mod subject;
+pub mod switch;
 pub mod verdict;
 pub mod words;
 

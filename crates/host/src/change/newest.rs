@@ -5,13 +5,12 @@ use super::put_back::{After, Item, Permanent, Way, put_back, resolve};
 use super::{Host, Outcome, PutBack, Reverted};
 use crate::journal::{Block, Journal, JournalError, Progress, Record};
 
-/// Puts a plan back that was applied and that nobody confirmed. Broken off, it leaves a plan that a revert takes for
-/// unfinished.
-pub(super) fn take_newest_back(
-    host: &mut dyn Host,
-    journal: &mut Journal,
-    unix_s: u64,
-) -> Result<Reverted, JournalError> {
+/// Puts the newest plan alone back, whether it was written as a whole or broken off; what was applied before stays. Broken off
+/// itself, it leaves a plan that a revert takes for unfinished.
+///
+/// # Errors
+/// The journal could not be written after everything was back.
+pub fn take_newest_back(host: &mut dyn Host, journal: &mut Journal, unix_s: u64) -> Result<Reverted, JournalError> {
     let back = put_newest_back(host, journal, After::Apply);
     let is_complete = is_back(&back);
     if is_complete {

@@ -2,11 +2,12 @@
 
 use std::fs::File;
 use std::io::{self, Read};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 
 use rustix::fs::{self, FileType, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
+use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags, fsconfig_create, fsmount, fsopen};
 
 use super::memory::{MemoryTree, Node};
 
@@ -25,6 +26,8 @@ pub(super) enum Tree {
 pub(super) struct Disk {
     directory: OwnedFd,
     is_live: bool,
+    /// A sysfs that shows one network namespace, in place of what the host's shows of interfaces.
+    interfaces: Option<OwnedFd>,
 }
 
 /// Why a file was not read.
@@ -102,7 +105,16 @@ impl Tree {
 impl Disk {
     pub(super) fn open_at(path: &Path, is_live: bool) -> io::Result<Self> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        Ok(Self { directory: fs::open(path, flags, Mode::empty())?, is_live })
+        Ok(Self { directory: fs::open(path, flags, Mode::empty())?, is_live, interfaces: None })
+    }
+
+    /// The live host with the interfaces of the calling thread's network namespace. The sysfs that shows them is
+    /// mounted nowhere, so it goes with the last descriptor.
+    pub(super) fn of_this_network() -> io::Result<Self> {
+        let context = fsopen("sysfs", FsOpenFlags::FSOPEN_CLOEXEC)?;
+        fsconfig_create(context.as_fd())?;
+        let sysfs = fsmount(context.as_fd(), FsMountFlags::FSMOUNT_CLOEXEC, MountAttrFlags::empty())?;
+        Ok(Self { interfaces: Some(sysfs), ..Self::open_at(Path::new("/"), true)? })
     }
 
     fn read(&self, path: &str, limit_bytes: u64) -> Result<Vec<u8>, Fault> {
@@ -132,7 +144,10 @@ impl Disk {
         let inside = path.trim_start_matches('/');
         let inside = if inside.is_empty() { "." } else { inside };
         let flags = flags | OFlags::CLOEXEC;
-        if self.is_live {
+        let of_interfaces = inside.strip_prefix("sys/").filter(|path| path.starts_with("class/net"));
+        if let (Some(sysfs), Some(path)) = (&self.interfaces, of_interfaces) {
+            fs::openat(sysfs, path, flags, Mode::empty())
+        } else if self.is_live {
             // Not openat2: sandboxes forbid it more often than it would be of use here.
             fs::openat(&self.directory, inside, flags, Mode::empty())
         } else {
