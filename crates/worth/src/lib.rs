@@ -12,6 +12,7 @@
 //!
 //! * [`subject`]: what is run under both values, a path of `nearwire bench` or a command;
 //! * [`switch`]: values of a host, by way of its journal; [`cable_host`]: the host and the ends of a cable;
+//! * [`store`]: results by host, for `nearwire check`.
 #![forbid(unsafe_code)]
 
 pub mod cable_host;
@@ -21,6 +22,7 @@ pub mod result;
 pub mod rounds;
 pub mod run;
 pub mod screening;
+pub mod store;
 pub mod subject;
 pub mod switch;
 pub mod verdict;

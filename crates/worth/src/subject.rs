@@ -1,5 +1,6 @@
 //! What is measured under both values of a setting: a path of `nearwire bench`, or the user's own command.
 
+pub mod path;
 
 use std::collections::BTreeMap;
 
