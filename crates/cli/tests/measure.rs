@@ -221,6 +221,44 @@ fn nothing_is_written_without_an_answer_and_a_copy_is_refused() {
     assert_says(&place.measure(&["--only", "vm.dirty_ratios", "--yes"]).output().unwrap(), 2, &["vm.dirty_ratio"]);
 }
 
+/// A namespace shows some parameters of the host and lets nobody write them there: nothing at all was measured.
+#[test]
+fn parameter_that_the_ends_only_show_is_measured_as_the_hosts() {
+    if !may_run() {
+        return;
+    }
+    let of_host = HostValue::of("/proc/sys/net/core/rmem_max");
+    let of_ends = HostValue::of("/proc/sys/net/ipv4/tcp_notsent_lowat");
+    let smaller = "equal = 131072".to_owned();
+    let place = Place::new(&[("net.core.rmem_max", of_host.other()), ("net.ipv4.tcp_notsent_lowat", smaller)]);
+    let json = place.path("r.json");
+    let words = ["udp/spin", "--yes", "--quiet", "--rounds", "2", "--time", "400ms"];
+    let output = place.measure(&words).arg("--json").arg(&json).output().unwrap();
+    assert_eq!(code(&output), Some(0), "{}{}", text(&output), errors(&output));
+    let page = page(&json);
+    for id in ["net.core.rmem_max", "net.ipv4.tcp_notsent_lowat"] {
+        assert_eq!(effect(&page, id, "udp/spin", "p50_ns")["pairs"], 4, "{page}");
+    }
+    assert!(of_host.is_as_found() && of_ends.is_as_found() && !place.has_journal());
+}
+
+#[test]
+fn difference_that_is_waived_is_not_switched() {
+    if !may_run() {
+        return;
+    }
+    let value = HostValue::of("/proc/sys/vm/min_free_kbytes");
+    let place = Place::new(&[("vm.min_free_kbytes", value.other())]);
+    let waiver = format!(
+        "[[waiver]]\nsetting = 'vm.min_free_kbytes'\nvalue = '{}'\nreason = 'r'\nowner = 'o'\nuntil = 2999-01-01\n",
+        value.found
+    );
+    fs::write(place.path("waivers.toml"), waiver).unwrap();
+    let output = place.measure(&["--quiet"]).arg("--waivers").arg(place.path("waivers.toml")).output().unwrap();
+    assert_says(&output, 0, &[]);
+    assert!(text(&output).contains("Nothing to measure"), "{}", text(&output));
+}
+
 #[test]
 fn host_with_nothing_to_change_says_so() {
     if !may_run() {

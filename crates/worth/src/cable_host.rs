@@ -3,6 +3,7 @@
 //! Values of an interface are read and written at its end; kernel parameters that each network namespace has are those of both ends;
 //! everything else is the host's.
 
+use std::os::unix::fs::PermissionsExt;
 use std::time::{Duration, Instant};
 
 use nearwire_bench::bed::TestBed;
@@ -100,7 +101,7 @@ impl CableHost {
     /// A namespace could not be entered.
     pub fn is_of_ends(&mut self, path: &str) -> Result<bool, CableHostError> {
         match self.ends.first_mut() {
-            Some(near) if is_of_network(path) => near.within(|_| std::fs::metadata(path).is_ok()),
+            Some(near) if is_of_network(path) => near.within(|_| is_writable(path)),
             _ => Ok(false),
         }
     }
@@ -145,7 +146,7 @@ impl CableHost {
                 advice: "",
             };
             let has = |end: &mut End| match target {
-                Target::File { path, .. } => end.within(|_| std::fs::metadata(path).is_ok()),
+                Target::File { path, .. } => end.within(|_| is_writable(path)),
                 _ => Ok(true),
             };
             let end = &mut self.ends[at];
@@ -165,6 +166,11 @@ impl CableHost {
 /// Whether a file of `/proc/sys` is one that a network namespace may have for itself.
 fn is_of_network(path: &str) -> bool {
     path.starts_with("/proc/sys/net/")
+}
+
+/// Whether the calling thread's namespace has such a file for itself: others are shown there and belong to the host.
+fn is_writable(path: &str) -> bool {
+    std::fs::metadata(path).is_ok_and(|file| file.permissions().mode() & 0o222 != 0)
 }
 
 impl Host for CableHost {

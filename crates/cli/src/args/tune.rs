@@ -204,7 +204,7 @@ pub struct MeasureArgs {
     #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u32).range(2..=1000))]
     pub rounds: u32,
     /// Measuring time of each setting, over all rounds and paths
-    #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = some_time)]
+    #[arg(long, value_name = "DURATION", default_value = "7s", value_parser = some_time)]
     pub time: Duration,
     /// Leave out the combinations of settings
     #[arg(long)]

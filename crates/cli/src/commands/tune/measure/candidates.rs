@@ -122,7 +122,9 @@ fn place(goal: &Goal, host: &mut CableHost, is_virtual: bool) -> Result<Result<P
     if let Some(path) = parameter
         && host.is_of_ends(&path).or_exit(exit::CANNOT)?
     {
-        host.take_over(&path).or_exit(exit::CANNOT)?;
+        if let Err(error) = host.take_over(&path) {
+            return Ok(Err(error.to_string()));
+        }
         let near =
             host.ends().first_mut().map(|near| near.within(|host| prepare(host, std::slice::from_ref(goal), &[])));
         let prepared = near.transpose().or_exit(exit::CANNOT)?.unwrap_or_default();
