@@ -273,3 +273,35 @@ fn host_with_nothing_to_change_says_so() {
     assert_says(&output, 0, &[]);
     assert!(text(&output).contains("Nothing to measure"), "{}", text(&output));
 }
+
+/// A host of its own with two interfaces that a cable joins, on which a measurement is killed while they have the wanted values.
+const KILLED_ON_A_LOOPBACK_CABLE: &str = "\
+set -e
+ip link set lo up
+ip link add wa numrxqueues 2 numtxqueues 2 type veth peer name wb numrxqueues 2 numtxqueues 2
+ip link set wa up; ip link set wb up
+mount -t sysfs none /sys
+sleep 0.5
+masks() { cat /sys/class/net/w[ab]/queues/rx-*/rps_cpus | tr '\\n' ' '; }
+before=$(masks)
+$NEARWIRE tune measure --profile profile.toml --cable wa:wb --yes --quiet --time 60s --journal journal --results results udp/spin >/dev/null 2>&1 &
+for i in $(seq 1 400); do grep -q complete journal/journal 2>/dev/null && break; sleep 0.02; done
+kill -9 $!
+for i in $(seq 1 200); do [ -e /sys/class/net/wa ] && [ -e /sys/class/net/wb ] && break; sleep 0.05; done
+[ \"$(masks)\" != \"$before\" ] || echo 'the masks were not written when it was killed'
+$NEARWIRE tune revert --yes --journal journal
+[ \"$(masks)\" = \"$before\" ] && echo 'as before'";
+
+#[test]
+fn interfaces_of_a_loopback_cable_have_their_values_back_after_a_kill_and_a_revert() {
+    if !may_run() {
+        return;
+    }
+    let place = Place::new(&[("nic.rps-cpus", "cpus-equal = '1'".to_owned())]);
+    let mut host = std::process::Command::new("unshare");
+    host.args(["-n", "-m", "sh", "-c", KILLED_ON_A_LOOPBACK_CABLE]).env("NEARWIRE", common::NEARWIRE);
+    let output = host.current_dir(place.0.path()).output().unwrap();
+    let said = text(&output);
+    assert!(said.ends_with("as before\n") && !said.contains("not written"), "{said}{}", errors(&output));
+    assert!(!place.has_journal());
+}
