@@ -13,7 +13,8 @@ impl Order {
         Order { state: seed }
     }
 
-    fn next(&mut self) -> u64 {
+    /// The next number of the sequence, all bits random.
+    pub fn number(&mut self) -> u64 {
         self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.state;
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -25,7 +26,7 @@ impl Order {
     pub fn shuffled(&mut self, cells: usize) -> Vec<usize> {
         let mut order = (0..cells).collect::<Vec<_>>();
         for last in (1..cells).rev() {
-            let other = (self.next() % (last as u64 + 1)) as usize;
+            let other = (self.number() % (last as u64 + 1)) as usize;
             order.swap(last, other);
         }
         order

@@ -2,6 +2,7 @@
 
 pub mod command;
 pub mod readers;
+pub mod path;
 
 use std::collections::BTreeMap;
 
@@ -31,6 +32,27 @@ pub enum Figure {
 }
 
 impl Figure {
+    /// The figure as a column of a table is called.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Figure::P50Ns => "p50",
+            Figure::P99Ns => "p99",
+            Figure::P999Ns => "p99.9",
+            Figure::CpuPerMessageNs => "CPU/message",
+            Figure::RatePerSecond => "rate/s",
+            Figure::BitsPerSecond => "bits/s",
+            Figure::Less => "less is better",
+            Figure::More => "more is better",
+        }
+    }
+
+    /// Whether it is a time in nanoseconds.
+    #[must_use]
+    pub const fn is_time(self) -> bool {
+        matches!(self, Figure::P50Ns | Figure::P99Ns | Figure::P999Ns | Figure::CpuPerMessageNs)
+    }
+
     /// Whether a greater value is the better one.
     #[must_use]
     pub const fn more_is_better(self) -> bool {

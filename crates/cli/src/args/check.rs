@@ -68,6 +68,9 @@ pub struct CheckArgs {
     /// Leave out what differs and weighs less: it is not shown and does not count for the exit code
     #[arg(long, value_name = "WEIGHT", value_parser = weight, default_value = "low")]
     pub min_weight: Weight,
+    /// The directory of what nearwire tune measure found, which is shown and sorted by [default: /var/lib/nearwire/worth]
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["sysroot", "snapshot", "hosts"])]
+    pub results: Option<PathBuf>,
     /// Show every wish in full, also those that are fulfilled or do not apply here
     #[arg(long)]
     pub all: bool,

@@ -7,8 +7,10 @@ use std::time::Duration;
 use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, Subcommand, ValueEnum};
 
+use nearwire_bench::paths::PathId;
+
 use super::check::{PROFILES, SelectionArgs};
-use super::values::{MicrosecondsArg, some_time};
+use super::values::{CableArg, CpuPair, MicrosecondsArg, some_time};
 
 const APPLY: &str = "Writes the settings that differ from the profile and can be written while the host runs. The present \
 values are saved to disk before the first write; each effect is read back, and after any failure everything is put back. \
@@ -25,6 +27,12 @@ Values that nobody confirmed, and those of before the last boot, are left alone.
 const HOLD: &str = "Requests on /dev/cpu_dma_latency that no CPU takes longer than this to wake up, and holds the request until \
 Ctrl-C, or while a program runs, whose exit code is passed on. The kernel follows the smallest request of all \
 programs; the value in effect is read back and printed. Needs root.";
+
+const MEASURE: &str = "Measures what each setting that differs from the profile changes on this host: runs with the value found and with the value \
+wanted take turns, and each setting gets its change of the latencies and of the CPU time of a message, with an interval and a verdict. Settings that \
+have an effect, or that are known to depend on each other, are then measured in combinations. Values are written and put back by way of the \
+journal, as by nearwire tune apply: after a crash nearwire tune revert puts everything back, and so does the next measurement. Settings of interfaces are \
+measured at the ends of the cable. Needs root.";
 
 const JOURNAL: &str =
     "The directory of the journal [default: /var/lib/nearwire/journal; a copy of a host's files has none]";
@@ -54,6 +62,9 @@ pub enum TuneCommand {
     /// Print or write the files that keep the values over a boot
     #[command(long_about = EXPORT)]
     Export(ExportArgs),
+    /// Measure what each change is worth on this host; everything is put back
+    #[command(long_about = MEASURE)]
+    Measure(Box<MeasureArgs>),
     /// Keep all CPUs out of deep idle states, in the foreground or while a program runs
     #[command(long_about = HOLD)]
     Hold(HoldArgs),
@@ -162,6 +173,60 @@ pub enum PermanentArg {
     Keep,
     /// Put them back, until the next boot
     Revert,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = PROFILES)]
+pub struct MeasureArgs {
+    /// Paths to measure on, as in udp/spin [default: udp/block udp/spin]
+    #[arg(value_name = "PATH")]
+    pub paths: Vec<PathId>,
+    #[command(flatten)]
+    pub selection: SelectionArgs,
+    /// Only these settings of the profile, by id
+    #[arg(long, value_name = "ID", value_delimiter = ',', value_parser = NonEmptyStringValueParser::new())]
+    pub only: Vec<String>,
+    #[command(flatten)]
+    pub journal: JournalArgs,
+    /// The cable: 'virtual', two interfaces IF0:IF1 of this host that a cable joins, or the HOST:PORT of a responder
+    #[arg(long, value_name = "CABLE", default_value = "virtual")]
+    pub cable: CableArg,
+    /// Token that the responder on the other host printed
+    #[arg(long, env = "NEARWIRE_TOKEN", hide_env_values = true, value_name = "TOKEN")]
+    pub token: Option<String>,
+    /// CPUs of initiator and responder [default: from this host's topology]
+    #[arg(long, value_name = "A,B")]
+    pub cpus: Option<CpuPair>,
+    /// Size: payload bytes of udp and tcp paths, whole frame without FCS of frame paths
+    #[arg(long, value_name = "N", default_value_t = 64)]
+    pub size: u32,
+    /// Rounds, in each of which every setting has two runs with the value found and two with the value wanted
+    #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u32).range(2..=1000))]
+    pub rounds: u32,
+    /// Measuring time of each setting, over all rounds and paths
+    #[arg(long, value_name = "DURATION", default_value = "7s", value_parser = some_time)]
+    pub time: Duration,
+    /// Leave out the combinations of settings
+    #[arg(long)]
+    pub no_pairs: bool,
+    /// Seed of all orders; without it a random seed is used and recorded
+    #[arg(long, value_name = "N")]
+    pub seed: Option<u64>,
+    /// Do not ask
+    #[arg(long)]
+    pub yes: bool,
+    /// Write the result as JSON
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+    /// Write the result as one HTML page
+    #[arg(long, value_name = "FILE.html")]
+    pub html: Option<PathBuf>,
+    /// The directory of results that nearwire check shows [default: /var/lib/nearwire/worth]
+    #[arg(long, value_name = "DIR")]
+    pub results: Option<PathBuf>,
+    /// Print no progress line and no notes on standard error
+    #[arg(long)]
+    pub quiet: bool,
 }
 
 #[derive(Debug, Args)]

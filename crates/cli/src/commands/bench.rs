@@ -40,7 +40,7 @@ pub fn run(args: &BenchArgs) -> Outcome {
     let catch = if args.vary.is_empty() { catch_interrupts } else { catch_every_interrupt };
     catch().or_exit(FAILED)?;
     take_privileges(&args.cable)?;
-    let (cpus, cpu_choice) = cpus(args)?;
+    let (cpus, cpu_choice) = cpus(args.cpus, &args.cable)?;
     let pairs = if Workload::from(args.workload) == Workload::Forward { 2 } else { 1 };
     let options = VirtualCableOptions { pairs, mtu_bytes: args.mtu, ..Default::default() };
     let mut bed = lay(&args.cable, args.token.as_deref(), options, cpus)?;
@@ -146,10 +146,10 @@ fn lab_failure(error: LabError) -> Failure {
 }
 
 /// The CPUs that were asked for, or those that the topology suggests, and why.
-fn cpus(args: &BenchArgs) -> Result<(Option<CpuPair>, Option<String>), Failure> {
+pub fn cpus(asked: Option<CpuPair>, cable: &CableArg) -> Result<(Option<CpuPair>, Option<String>), Failure> {
     let allowed = allowed_cpus();
-    if let Some(cpus) = args.cpus {
-        let far_is_here = !matches!(args.cable, CableArg::Host(_));
+    if let Some(cpus) = asked {
+        let far_is_here = !matches!(cable, CableArg::Host(_));
         let own = [Some(cpus.initiator), far_is_here.then_some(cpus.responder)];
         if let Some(cpu) = own.into_iter().flatten().find(|cpu| !allowed.contains(cpu)) {
             let message =
@@ -176,7 +176,7 @@ fn wish(args: &BenchArgs) -> Wish {
     }
 }
 
-fn cell_failure(error: CellError) -> Failure {
+pub fn cell_failure(error: CellError) -> Failure {
     let code = if matches!(error, CellError::CannotRun { .. }) { CANNOT } else { USAGE };
     Failure { code, error: Some(error.into()) }
 }

@@ -1,5 +1,6 @@
 //! `nearwire check`: compares a host with a profile.
 
+mod effects;
 mod fleet;
 mod json;
 mod probes;
@@ -12,6 +13,7 @@ use super::selection::Selection;
 use crate::args::check::CheckArgs;
 use crate::exit::{self, Failure, Outcome};
 use crate::output;
+use effects::Effects;
 use probes::Probes;
 
 /// What was checked, and the result.
@@ -23,6 +25,8 @@ struct Checked {
     /// Waivers of what does not differ, for a person.
     unused_waivers: Vec<String>,
     probes: Probes,
+    /// What settings were worth on this kind of host, where that was measured.
+    effects: Effects,
 }
 
 pub fn run(args: &CheckArgs) -> Outcome {
@@ -33,7 +37,9 @@ pub fn run(args: &CheckArgs) -> Outcome {
     let probes = Probes::run(&selection.root, args)?;
     let (mut findings, unused_waivers) = selection.check(&probes.readings());
     let lighter = leave_lighter_out(&mut findings, args);
-    let checked = Checked { selection, findings, lighter, unused_waivers, probes };
+    let effects = Effects::open(&selection, args);
+    effects.sort(&mut findings);
+    let checked = Checked { selection, findings, lighter, unused_waivers, probes, effects };
     let mut host = RootHost::new(checked.selection.root.untraced());
     let page = if args.json { json::page(&checked, &mut host) } else { text::page(&checked, &mut host, args.all) };
     output::print_of_host(&page)?;

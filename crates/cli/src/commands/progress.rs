@@ -46,3 +46,13 @@ impl Observer for Progress {
         }
     }
 }
+
+impl nearwire_worth::run::Observer for Progress {
+    fn progress(&mut self, done: usize, total: usize, what: &str) {
+        self.cell(done, total, what);
+    }
+
+    fn note(&mut self, text: &str) {
+        Observer::note(self, text);
+    }
+}

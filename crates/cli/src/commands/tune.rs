@@ -5,6 +5,7 @@ mod export;
 mod guard;
 mod hold;
 pub(super) mod in_use;
+mod measure;
 mod plan;
 mod revert;
 mod status;
@@ -37,6 +38,7 @@ pub fn run(args: &TuneArgs) -> Outcome {
         TuneCommand::Export(args) => export::run(args),
         TuneCommand::Hold(args) => hold::run(args),
         TuneCommand::Watch(args) => watch::run(args),
+        TuneCommand::Measure(args) => measure::run(args),
     }
 }
 
@@ -52,31 +54,38 @@ struct Planned {
 impl Planned {
     fn make(args: &ChangesArgs) -> Result<Self, Failure> {
         let (selection, findings) = checked(args)?;
-        let (mut goals, mut by_hand) = (Vec::new(), Vec::new());
         let in_use = if args.selection.nic.is_empty() { in_use::interfaces(&selection.root) } else { BTreeMap::new() };
-        for finding in findings.iter().filter(|finding| finding.outcome.is_difference()) {
-            let interface = finding.interface.as_deref();
-            if let Some((name, why)) = interface.and_then(|interface| in_use.get_key_value(interface)) {
-                by_hand.push((finding.id(), format!("{why}, so it is left alone; --nic {name} changes it")));
-                continue;
-            }
-            match (&finding.outcome, finding.goal()) {
-                (nearwire_host::check::Outcome::Owned(owner), _) => {
-                    by_hand.push((finding.id(), format!("{} sets it: {}", owner.tool, owner.advice)));
-                }
-                (_, Some(goal)) => goals.push(goal),
-                (_, None) => {
-                    let explained = || format!("nearwire settings {} explains it", finding.wish.setting.id);
-                    let advice = finding.fixes().into_iter().next().map_or_else(explained, |fix| fix.text);
-                    by_hand.push((finding.id(), advice));
-                }
-            }
-        }
+        let (mut goals, by_hand) = sort_out(&findings, &in_use);
         goals.extend(accepted(&selection, &args.i_accept_risk));
         let mut host = RootHost::new(selection.root.untraced());
         let prepared = prepare(&mut host, &goals, &args.i_accept_risk);
         Ok(Self { selection, host, prepared, by_hand })
     }
+}
+
+/// Values to bring about, and differences that no value of ours fixes, those of settings that another tool owns and
+/// those of interfaces in use: id, advice.
+fn sort_out(findings: &[Finding], in_use: &BTreeMap<String, String>) -> (Vec<Goal>, Vec<(String, String)>) {
+    let (mut goals, mut by_hand) = (Vec::new(), Vec::new());
+    for finding in findings.iter().filter(|finding| finding.outcome.is_difference()) {
+        let interface = finding.interface.as_deref();
+        if let Some((name, why)) = interface.and_then(|interface| in_use.get_key_value(interface)) {
+            by_hand.push((finding.id(), format!("{why}, so it is left alone; --nic {name} changes it")));
+            continue;
+        }
+        match (&finding.outcome, finding.goal()) {
+            (nearwire_host::check::Outcome::Owned(owner), _) => {
+                by_hand.push((finding.id(), format!("{} sets it: {}", owner.tool, owner.advice)));
+            }
+            (_, Some(goal)) => goals.push(goal),
+            (_, None) => {
+                let explained = || format!("nearwire settings {} explains it", finding.wish.setting.id);
+                let advice = finding.fixes().into_iter().next().map_or_else(explained, |fix| fix.text);
+                by_hand.push((finding.id(), advice));
+            }
+        }
+    }
+    (goals, by_hand)
 }
 
 /// The selection, and the findings about the settings that `--only` names.

@@ -5,6 +5,7 @@
 
 mod curves;
 mod dots;
+pub mod intervals;
 mod overlay;
 mod palette;
 mod published;
@@ -16,12 +17,15 @@ mod words;
 use serde::Serialize;
 use thiserror::Error;
 
+pub use palette::family;
+
 use crate::record::{Record, Run, Warning};
 use crate::render::units::cell_name;
 use crate::render::{by_size, names};
 
 const TEMPLATE: &str = include_str!("../../templates/report.html");
-const STYLE: &str = include_str!("../../templates/report.css");
+/// The style sheet of the page, for pages of other crates.
+pub const STYLE: &str = include_str!("../../templates/report.css");
 
 /// Why a page could not be made.
 #[derive(Debug, Error)]

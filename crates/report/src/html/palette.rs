@@ -6,7 +6,8 @@
 use crate::record::Cell;
 
 /// Class of a path's family, as in `f-udp`.
-pub(super) fn family(path: &str) -> &'static str {
+#[must_use]
+pub fn family(path: &str) -> &'static str {
     match path.split_once('/') {
         Some((_, "bypass" | "sockets")) => "f-bypass",
         Some(("udp", _)) => "f-udp",

@@ -6,6 +6,7 @@
 //!
 //! - [`rank`]: which order statistic a quantile is, how many samples support it, and its interval.
 //! - [`spread`]: how much wider the interval must be because neighbouring samples resemble each other.
+//! - [`student`]: Student's distribution at any level.
 //! - [`trend`] and [`modes`]: whether the figures drifted, or are a mixture of two states.
 
 mod distribution;
@@ -16,6 +17,7 @@ mod quantiles;
 pub mod rank;
 pub mod spread;
 mod store;
+pub mod student;
 pub mod trend;
 
 pub use distribution::{Distribution, RoundFigures, Summary};

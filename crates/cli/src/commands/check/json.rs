@@ -27,7 +27,7 @@ pub(super) fn page(checked: &Checked, host: &mut RootHost) -> String {
         "counts": counts,
         "unused_waivers": checked.unused_waivers,
         "probes": checked.probes.json(),
-        "findings": checked.findings.iter().map(|one| finding(one, host)).collect::<Vec<_>>(),
+        "findings": checked.findings.iter().map(|one| finding(one, host, checked.effects.json(one))).collect::<Vec<_>>(),
         "left_out": left_out.collect::<Vec<_>>(),
     });
     format!("{page:#}\n")
@@ -51,7 +51,7 @@ fn summary(checked: &Checked) -> Value {
     })
 }
 
-fn finding(finding: &Finding, host: &mut RootHost) -> Value {
+fn finding(finding: &Finding, host: &mut RootHost, measured: Option<Value>) -> Value {
     let setting = finding.wish.setting;
     let (owner, why) = match &finding.outcome {
         Outcome::Owned(owner) => (Some(json!({"tool": owner.tool, "advice": owner.advice})), None),
@@ -59,7 +59,7 @@ fn finding(finding: &Finding, host: &mut RootHost) -> Value {
         _ => (None, None),
     };
     let fixes = finding.fixes().into_iter().map(|fix| json!({"when": fix.when.name(), "text": fix.text}));
-    json!({
+    let mut page = json!({
         "id": finding.id(),
         "setting": setting.id,
         "interface": finding.interface,
@@ -83,7 +83,11 @@ fn finding(finding: &Finding, host: &mut RootHost) -> Value {
         "risk": setting.risk.iter().map(|risk| risk.name()).collect::<Vec<_>>(),
         "now": finding.now(host).map(|(command, more)| json!({"command": command, "more": more})),
         "fixes": fixes.collect::<Vec<_>>(),
-    })
+    });
+    if let (Value::Object(fields), Some(measured)) = (&mut page, measured) {
+        fields.insert("measured".to_owned(), measured);
+    }
+    page
 }
 
 fn waived(waiver: &Waiver) -> Value {

@@ -21,7 +21,7 @@ pub(super) fn page(checked: &Checked, host: &mut RootHost, all: bool) -> String 
         if at == 0 {
             text.push('\n');
         }
-        full(&mut text, host, finding);
+        full(&mut text, host, finding, checked.effects.in_words(finding));
     }
     if !all {
         waived(&mut text, checked);
@@ -49,7 +49,7 @@ fn head(checked: &Checked, summary: &Summary<'_>) -> String {
     text
 }
 
-fn full(text: &mut String, host: &mut RootHost, finding: &Finding) {
+fn full(text: &mut String, host: &mut RootHost, finding: &Finding, measured: Option<String>) {
     let word = match &finding.outcome {
         Outcome::Right => "ok",
         Outcome::Differs | Outcome::Owned(_) => "DIFFERS",
@@ -71,6 +71,9 @@ fn full(text: &mut String, host: &mut RootHost, finding: &Finding) {
     };
     line(text, "found", &found(&finding.found));
     line(text, "wanted", &format!("{}{on}", finding.wanted));
+    if let Some(measured) = measured {
+        line(text, "worth", &measured);
+    }
     line(text, "why", &finding.wish.reason);
     line(text, "source", &finding.wish.source);
     match &finding.outcome {

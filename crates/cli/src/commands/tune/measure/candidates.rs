@@ -1,0 +1,170 @@
+//! Which settings are measured, and why the others are not.
+
+use std::collections::BTreeMap;
+use std::time::SystemTime;
+
+use nearwire_bench::bed::TestBed;
+use nearwire_host::check::{Day, Finding, check};
+use nearwire_host::tune::{Prepared, prepare};
+use nearwire_host::{Goal, ReadFrom, Write};
+use nearwire_worth::cable_host::CableHost;
+use nearwire_worth::result::Candidate;
+use nearwire_worth::switch::{Keep, Placed};
+
+use super::{is_to_another_host, resets};
+use crate::args::tune::{ChangesArgs, MeasureArgs};
+use crate::commands::selection::Selection;
+use crate::commands::tune::{checked, in_use, sort_out};
+use crate::exit::{self, Failure, OrExit};
+
+/// Settings that are never switched while paths run: beginnings of ids, why.
+const NEVER: &[(&str, &str)] = &[
+    ("cpu.smt", "it takes CPUs offline that the paths may run on"),
+    ("cpu.online", "it takes CPUs offline that the paths may run on"),
+    ("cpu.isolated", "it takes CPUs away that the paths may run on"),
+    ("nic.vfs", "it makes interfaces anew"),
+    ("nic.bypass-only", "it takes the interface away from the kernel"),
+];
+
+/// What is measured.
+pub struct Candidates {
+    /// The profile's name.
+    pub profile: String,
+    /// Each setting.
+    pub settings: Vec<Candidate>,
+    /// The places of each setting.
+    pub placed: Vec<Placed>,
+    /// Settings that differ and are not measured, and why.
+    pub left: Vec<(String, String)>,
+}
+
+impl Candidates {
+    /// Checks this host and the near end of the cable.
+    pub fn find(args: &MeasureArgs, bed: &TestBed, host: &mut CableHost) -> Result<Self, Failure> {
+        let (selection, findings) = checked(&changes_args(args, bed))?;
+        let has_ends = !host.ends().is_empty();
+        let in_use = if args.selection.nic.is_empty() { in_use::interfaces(&selection.root) } else { BTreeMap::new() };
+        // With a cable of its own, other interfaces take no part in the measurement.
+        let of_host: Vec<Finding> =
+            findings.into_iter().filter(|finding| !has_ends || finding.interface.is_none()).collect();
+        let of_near = at_near_end(args, &selection, host)?;
+        let (mut goals, mut left) = sort_out(&of_host, &in_use);
+        let (of_end, more) = sort_out(&of_near, &BTreeMap::new());
+        goals.extend(of_end);
+        left.extend(more);
+        let profile = selection.profile.name.clone();
+        let mut found = Self { profile, settings: Vec::new(), placed: Vec::new(), left };
+        let from = |goal: &Goal| {
+            let mut all = of_host.iter().chain(&of_near);
+            let finding = all.find(|finding| finding.id() == goal.id());
+            finding.map_or_else(String::new, |finding| finding.found.in_words())
+        };
+        let is_virtual = bed.kind == "virtual";
+        for goal in goals {
+            let placed = match never(&goal, is_to_another_host(&args.cable)) {
+                Some(why) => Err(why.to_owned()),
+                None => place(&goal, host, is_virtual)?,
+            };
+            match placed {
+                Ok(placed) => {
+                    found.settings.push(candidate(&goal, &placed, from(&goal)));
+                    found.placed.push(placed);
+                }
+                Err(why) => found.left.push((goal.id(), why)),
+            }
+        }
+        Ok(found)
+    }
+}
+
+/// As for `nearwire tune apply`; towards another host the interface of the cable is the one that counts.
+fn changes_args(args: &MeasureArgs, bed: &TestBed) -> ChangesArgs {
+    let mut selection = args.selection.clone();
+    if is_to_another_host(&args.cable) && selection.nic.is_empty() {
+        selection.nic = bed.interfaces();
+    }
+    ChangesArgs { selection, only: args.only.clone(), i_accept_risk: Vec::new() }
+}
+
+/// What differs at the near end of a cable; the far end gets the same values.
+fn at_near_end(args: &MeasureArgs, selection: &Selection, host: &mut CableHost) -> Result<Vec<Finding>, Failure> {
+    let Some(near) = host.ends().first_mut() else { return Ok(Vec::new()) };
+    let interfaces = [near.interface().to_owned()];
+    let of = |host: &mut nearwire_host::change::RootHost| {
+        check(host.root(), &selection.profile, &interfaces, selection.plan.as_ref(), &[])
+    };
+    let mut findings = near.within(of).or_exit(exit::CANNOT)?;
+    let is_meant = |id: &str| args.only.is_empty() || args.only.iter().any(|only| only == id);
+    findings.retain(|finding| finding.interface.is_some() && is_meant(finding.wish.setting.id));
+    // Waivers of what does not differ are told by check.
+    let _ = selection.waivers.apply(&mut findings, &Day::of(SystemTime::now()));
+    Ok(findings)
+}
+
+/// Why a setting is not switched, whatever the host says.
+fn never(goal: &Goal, to_another_host: bool) -> Option<&'static str> {
+    let named = NEVER.iter().find(|(start, _)| goal.setting.id.starts_with(start)).map(|(_, why)| *why);
+    named.or(match goal.setting.write {
+        Write::Service => {
+            Some("a service takes longer to start and stop than a run; bench and compare tell what it is worth")
+        }
+        _ if to_another_host && resets(goal.setting.disrupts) => Some("it resets the link, which would cut the cable"),
+        _ => None,
+    })
+}
+
+/// The places of a setting, or why it has none.
+fn place(goal: &Goal, host: &mut CableHost, is_virtual: bool) -> Result<Result<Placed, String>, Failure> {
+    let parameter = match goal.setting.read {
+        ReadFrom::Sysctl(name) => Some(format!("/proc/sys/{}", name.replace('.', "/"))),
+        _ => None,
+    };
+    if let Some(path) = parameter
+        && host.is_of_ends(&path).or_exit(exit::CANNOT)?
+    {
+        if let Err(error) = host.take_over(&path) {
+            return Ok(Err(error.to_string()));
+        }
+        let near =
+            host.ends().first_mut().map(|near| near.within(|host| prepare(host, std::slice::from_ref(goal), &[])));
+        let prepared = near.transpose().or_exit(exit::CANNOT)?.unwrap_or_default();
+        return Ok(placed(prepared, Keep::InMemory));
+    }
+    if goal.interface.is_none() || host.ends().is_empty() {
+        return Ok(placed(prepare(host.host(), std::slice::from_ref(goal), &[]), Keep::OnDisk));
+    }
+    let keep = if is_virtual { Keep::InMemory } else { Keep::OnDisk };
+    let mut both = Prepared::default();
+    for end in host.ends() {
+        let goal = Goal { interface: Some(end.interface().to_owned()), ..goal.clone() };
+        let at_end = end.within(|host| prepare(host, &[goal], &[])).or_exit(exit::CANNOT)?;
+        both.changes.extend(at_end.changes);
+        both.later.extend(at_end.later);
+        both.failed.extend(at_end.failed);
+        both.refused.extend(at_end.refused);
+    }
+    Ok(placed(both, keep))
+}
+
+fn placed(prepared: Prepared, keep: Keep) -> Result<Placed, String> {
+    let Prepared { changes, later, failed, refused } = prepared;
+    if !changes.is_empty() {
+        return Ok(Placed { changes, keep });
+    }
+    let refused = refused.first().map(|_| "it lowers security".to_owned());
+    let later = later.first().map(|(_, why)| why.to_string());
+    let failed = failed.first().map(|(_, error)| error.to_string());
+    Err(refused.or(later).or(failed).unwrap_or_else(|| "there is nothing to write".to_owned()))
+}
+
+/// From and to in the words of the places where these agree, else in those of the check.
+fn candidate(goal: &Goal, placed: &Placed, from: String) -> Candidate {
+    let first = &placed.changes[0];
+    let agree = placed.changes.iter().all(|change| change.found == first.found && change.wanted == first.wanted);
+    let shown = |word: &str| if word.is_empty() { "none".to_owned() } else { word.to_owned() };
+    let (from, to) = match agree {
+        true => (shown(&first.found), shown(&first.wanted)),
+        false => (from, goal.value.clone()),
+    };
+    Candidate { id: goal.id(), from, to }
+}

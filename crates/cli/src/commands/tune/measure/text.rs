@@ -1,0 +1,186 @@
+//! What is going to be measured, and what it came to, as text.
+
+use std::fmt::Write as _;
+
+use comfy_table::{CellAlignment, Table};
+use nearwire_bench::bed::TestBed;
+use nearwire_worth::Figure;
+use nearwire_worth::result::{Measured, OnSubject, Pair, Worth};
+use nearwire_worth::verdict::{Effect, Strictness, Verdict};
+use nearwire_worth::words::effect_in_words as cell;
+
+use super::Told;
+use super::candidates::Candidates;
+use crate::args::tune::MeasureArgs;
+use crate::output::{terminal_width, wrapped};
+
+/// Values longer than this break a table.
+const VALUE_CHARACTERS_MAX: usize = 24;
+
+/// The settings that are going to be measured, and those that are not.
+pub(super) fn before(args: &MeasureArgs, candidates: &Candidates, bed: &TestBed) -> String {
+    let mut text = format!("Profile {} on the cable {}\n", candidates.profile, bed.detail);
+    // Writing to a string cannot fail.
+    let _ = match candidates.settings.len() {
+        0 => writeln!(text, "\nNothing to measure: no difference from the profile can be written while the host runs."),
+        1 => writeln!(text, "\n1 setting to measure in {} rounds:", args.rounds),
+        count => writeln!(text, "\n{count} settings to measure in {} rounds:", args.rounds),
+    };
+    let width = candidates.settings.iter().map(|setting| setting.id.len()).max().unwrap_or(0);
+    for setting in &candidates.settings {
+        let _ = writeln!(text, "  {:<width$}  {} -> {}", setting.id, setting.from, setting.to);
+    }
+    if !candidates.left.is_empty() {
+        text.push_str("\nNot measured:\n");
+        list(&mut text, &candidates.left);
+    }
+    text
+}
+
+fn list(text: &mut String, rows: &[(String, String)]) {
+    let width = rows.iter().map(|(id, _)| id.len()).max().unwrap_or(0);
+    for (id, why) in rows {
+        let line = format!("  {id:<width$}  {why}");
+        let _ = writeln!(text, "{}", wrapped(&line, width + 4, terminal_width()));
+    }
+}
+
+/// The result.
+pub(super) fn after(told: &Told<'_>) -> String {
+    let measured = &told.measured;
+    let mut text = format!("\n{}\n\n", headline(measured));
+    text.push_str(&table(measured));
+    text.push('\n');
+    given_up(&mut text, measured);
+    pairs(&mut text, measured);
+    let width = terminal_width();
+    for note in &measured.notes {
+        let _ = writeln!(text, "\n{}", wrapped(note, 0, width));
+    }
+    let _ = writeln!(text, "\n{}", wrapped(&legend(measured), 0, width));
+    if measured.failure.is_none() {
+        text.push_str("All values are as found.\n");
+    }
+    text
+}
+
+/// What it came to, in a line.
+pub(super) fn headline(measured: &Measured) -> String {
+    let has = |verdict: Verdict| {
+        let with = |worth: &&Worth| worth.effects().any(|effect| effect.verdict == verdict);
+        measured.settings.iter().filter(with).count()
+    };
+    let noise = measured.settings.iter().filter(|worth| worth.is_noise()).count();
+    let total = measured.settings.len();
+    let words = if total == 1 { "1 setting".to_owned() } else { format!("{total} settings") };
+    let mut line =
+        format!("{words} measured: {} better, {} worse in some figure", has(Verdict::Better), has(Verdict::Worse));
+    if noise > 0 {
+        let _ = write!(line, "; for {noise} the noise is larger than any effect that could be seen");
+    }
+    if measured.interrupted {
+        line.push_str("; interrupted");
+    }
+    line + "."
+}
+
+/// The figures that occur, in order.
+pub(super) fn figures(measured: &Measured) -> Vec<Figure> {
+    let mut figures: Vec<Figure> =
+        measured.settings.iter().flat_map(Worth::effects).map(|effect| effect.figure).collect();
+    figures.sort_unstable();
+    figures.dedup();
+    figures
+}
+
+fn table(measured: &Measured) -> String {
+    let figures = figures(measured);
+    let mut table = Table::new();
+    table.load_style(comfy_table::presets::NOTHING);
+    let mut header = vec!["setting".to_owned(), "from -> to".to_owned(), "path".to_owned()];
+    header.extend(figures.iter().map(|figure| figure.name().to_owned()));
+    table.set_header(header);
+    for worth in measured.by_gain() {
+        for (at, on) in worth.on.iter().enumerate() {
+            let (id, change) = match at {
+                0 => (worth.candidate.id.clone(), from_to(worth)),
+                _ => (String::new(), String::new()),
+            };
+            let mut row = vec![id, change, on.subject.clone()];
+            row.extend(figures.iter().map(|figure| on.effect(*figure).map_or_else(|| "-".to_owned(), cell)));
+            table.add_row(row);
+        }
+    }
+    for column in 3..3 + figures.len() {
+        if let Some(column) = table.column_mut(column) {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+    }
+    let lines: Vec<String> = table.lines().map(|line| line.trim_end().to_owned()).collect();
+    lines.join("\n")
+}
+
+pub(super) fn from_to(worth: &Worth) -> String {
+    let short = |value: &str| match value.chars().count() > VALUE_CHARACTERS_MAX {
+        true => value.chars().take(VALUE_CHARACTERS_MAX - 1).chain(['…']).collect(),
+        false => value.to_owned(),
+    };
+    format!("{} -> {}", short(&worth.candidate.from), short(&worth.candidate.to))
+}
+
+fn given_up(text: &mut String, measured: &Measured) {
+    let failed =
+        measured.settings.iter().filter_map(|worth| Some((worth.candidate.id.clone(), worth.failure.clone()?)));
+    let failed: Vec<_> = failed.collect();
+    if !failed.is_empty() {
+        text.push_str("\nGiven up:\n");
+        list(text, &failed);
+    }
+}
+
+fn pairs(text: &mut String, measured: &Measured) {
+    if measured.pairs.is_empty() {
+        return;
+    }
+    let _ = writeln!(text, "\n{}", pairs_in_words(measured));
+    for (pair, on, effect) in sure_pairs(measured) {
+        let line =
+            format!("  {} with {}, {} {}: {}", pair.one, pair.other, on.subject, effect.figure.name(), cell(effect));
+        let _ = writeln!(text, "{}", wrapped(&line, 4, terminal_width()));
+    }
+}
+
+/// What the combinations came to, in a sentence.
+pub(super) fn pairs_in_words(measured: &Measured) -> String {
+    let looked = measured.pairs.len();
+    let of = if looked == 1 { "1 pair was".to_owned() } else { format!("{looked} pairs were") };
+    match sure_pairs(measured).next() {
+        None => {
+            format!("{of} measured in combination: of none, the effect differs measurably from the sum of the two.")
+        }
+        Some(_) => format!("{of} measured in combination. More (+) or less (-) than the sum of the two effects:"),
+    }
+}
+
+/// Effects of pairs that differ from the sum.
+pub(super) fn sure_pairs(measured: &Measured) -> impl Iterator<Item = (&Pair, &OnSubject, &Effect)> {
+    measured.pairs.iter().flat_map(|pair| {
+        let effects = pair.on.iter().flat_map(|on| on.effects.iter().map(move |effect| (on, effect)));
+        effects.filter(|(_, effect)| effect.verdict.is_effect()).map(move |(on, effect)| (pair, on, effect))
+    })
+}
+
+/// What the words mean.
+pub(super) fn legend(measured: &Measured) -> String {
+    let Strictness { false_share, least_percent, noise_percent } = Strictness::default();
+    let levels = measured.settings.iter().flat_map(Worth::effects).map(|effect| effect.level);
+    let level = levels.fold(f64::INFINITY, f64::min);
+    let sure = if level.is_finite() { format!("{:.2} %", (1.0 - level) * 100.0) } else { "-".to_owned() };
+    format!(
+        "Half round trips and CPU time of a message, wanted against found. Intervals hold with {sure} each, so that of the effects told at most \
+         {:.0} % are expected to be none. no effect: none of at least {least_percent} % was measured; noise: an effect of {noise_percent} % could not have been seen. \
+         Seed {}.",
+        false_share * 100.0,
+        measured.seed
+    )
+}

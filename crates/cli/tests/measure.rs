@@ -1,0 +1,307 @@
+//! `nearwire tune measure` on the virtual cable and on this host: what is planted is found, and whatever ends it, everything is back. Values of this
+//! host that are switched are those of virtual memory, which nothing here depends on.
+
+#![allow(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
+
+mod common;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use common::{assert_says, code, command, errors, kill, may_run, nearwire, text};
+use rustix::process::Signal;
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// A profile of the test's own, with a journal and results beside it.
+struct Place(TempDir);
+
+impl Place {
+    fn new(wishes: &[(&str, String)]) -> Self {
+        let place = Self(tempfile::tempdir().unwrap());
+        let mut profile = "purpose = 'A test'\n".to_owned();
+        for (setting, wanted) in wishes {
+            profile += &format!("[[wish]]\nsetting = '{setting}'\n{wanted}\nreason = 'A test.'\nsource = 'A test'\n");
+        }
+        fs::write(place.path("profile.toml"), profile).unwrap();
+        place
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    fn measure(&self, words: &[&str]) -> std::process::Command {
+        let mut command = command(&["tune", "measure"]);
+        command.args(words).arg("--profile").arg(self.path("profile.toml"));
+        command.arg("--journal").arg(self.path("journal")).arg("--results").arg(self.path("results"));
+        command
+    }
+
+    fn revert(&self) -> Output {
+        command(&["tune", "revert", "--yes", "--journal"]).arg(self.path("journal")).output().unwrap()
+    }
+
+    fn has_journal(&self) -> bool {
+        self.path("journal/journal").exists()
+    }
+}
+
+/// A value of this host.
+struct HostValue {
+    path: &'static str,
+    found: String,
+}
+
+impl HostValue {
+    fn of(path: &'static str) -> Self {
+        Self { path, found: Self::now(path) }
+    }
+
+    fn now(path: &str) -> String {
+        fs::read_to_string(path).unwrap().trim().to_owned()
+    }
+
+    /// A value that it does not have.
+    fn other(&self) -> String {
+        format!("equal = {}", self.found.parse::<u64>().unwrap() + 7)
+    }
+
+    fn is_as_found(&self) -> bool {
+        Self::now(self.path) == self.found
+    }
+
+    #[track_caller]
+    fn await_switched(&self, child: &mut Child) {
+        let give_up = Instant::now() + Duration::from_secs(30);
+        while self.is_as_found() {
+            assert!(Instant::now() < give_up && child.try_wait().unwrap().is_none(), "it was never written");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+}
+
+/// Whatever fails, this host is as it was.
+impl Drop for HostValue {
+    fn drop(&mut self) {
+        if !self.is_as_found() {
+            fs::write(self.path, &self.found).unwrap();
+        }
+    }
+}
+
+fn start(place: &Place, words: &[&str]) -> Child {
+    place.measure(words).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+}
+
+fn page(file: &Path) -> Value {
+    serde_json::from_str(&fs::read_to_string(file).unwrap()).unwrap()
+}
+
+fn effect<'a>(page: &'a Value, id: &str, path: &str, figure: &str) -> &'a Value {
+    let by = |list: &'a Value, key: &str, wanted: &str| {
+        list.as_array()
+            .unwrap()
+            .iter()
+            .find(|one| one[key] == wanted)
+            .unwrap_or_else(|| panic!("no {wanted} in {page}"))
+    };
+    by(&by(&by(&page["settings"], "id", id)["on"], "subject", path)["effects"], "figure", figure)
+}
+
+#[test]
+fn planted_setting_is_found_with_its_sign_and_placebo_is_not() {
+    if !may_run() {
+        return;
+    }
+    // A packet is handed to another CPU by an interrupt there, which takes longer than what it saves.
+    let placebo = HostValue::of("/proc/sys/vm/stat_interval");
+    let place = Place::new(&[("nic.rps-cpus", "cpus-equal = '1'".to_owned()), ("vm.stat_interval", placebo.other())]);
+    let (json, html) = (place.path("r.json"), place.path("r.html"));
+    let words = ["udp/spin", "--yes", "--quiet", "--time", "4s", "--seed", "5"];
+    let mut measure = place.measure(&words);
+    let output = measure.arg("--json").arg(&json).arg("--html").arg(&html).output().unwrap();
+    assert_eq!(code(&output), Some(0), "{}{}", text(&output), errors(&output));
+    let page = page(&json);
+    let planted = effect(&page, "nic.rps-cpus[nw0]", "udp/spin", "p50_ns");
+    assert_eq!(planted["verdict"], "worse", "{planted}");
+    assert!(planted["percent"].as_f64().unwrap() > 20.0, "{planted}");
+    let none = effect(&page, "vm.stat_interval", "udp/spin", "p50_ns");
+    assert!(none["verdict"] == "no-effect" || none["verdict"] == "noise", "{none}");
+    assert!(placebo.is_as_found() && !place.has_journal());
+
+    let said = text(&output);
+    for words in ["2 settings to measure", "nic.rps-cpus[nw0]", "none -> 1", "WORSE", "All values are as found."] {
+        assert!(said.contains(words), "no '{words}' in {said}");
+    }
+    let html = fs::read_to_string(html).unwrap();
+    assert!(html.contains("nic.rps-cpus[nw0]") && html.contains("<svg") && html.ends_with("</html>\n"));
+
+    // What was measured is what check tells.
+    let mut check = command(&["check", "--results"]);
+    check.arg(place.path("results")).arg("--profile").arg(place.path("profile.toml"));
+    let checked = text(&check.output().unwrap());
+    assert!(checked.contains("on this host (") && checked.contains("udp/spin"), "{checked}");
+}
+
+#[test]
+fn killed_at_any_moment_everything_is_back_after_a_revert() {
+    if !may_run() {
+        return;
+    }
+    let value = HostValue::of("/proc/sys/vm/swappiness");
+    for moment in 0..6 {
+        let place = Place::new(&[("vm.swappiness", value.other())]);
+        let mut child = start(&place, &["udp/spin", "--yes", "--quiet", "--time", "20s", "--rounds", "100"]);
+        if moment < 2 {
+            std::thread::sleep(Duration::from_millis(100 * moment + 20));
+        } else {
+            value.await_switched(&mut child);
+            std::thread::sleep(Duration::from_millis(3 * moment));
+        }
+        kill(child.id(), Signal::KILL);
+        child.wait().unwrap();
+        let reverted = place.revert();
+        assert_eq!(code(&reverted), Some(0), "{}{}", text(&reverted), errors(&reverted));
+        assert!(value.is_as_found(), "moment {moment}");
+        assert!(!place.has_journal(), "moment {moment}");
+    }
+}
+
+#[test]
+fn next_measurement_puts_back_what_a_killed_one_left() {
+    if !may_run() {
+        return;
+    }
+    let value = HostValue::of("/proc/sys/vm/compaction_proactiveness");
+    let place = Place::new(&[("vm.compaction_proactiveness", value.other())]);
+    let mut child = start(&place, &["udp/spin", "--yes", "--quiet", "--time", "20s"]);
+    value.await_switched(&mut child);
+    kill(child.id(), Signal::KILL);
+    child.wait().unwrap();
+    let next = place.measure(&["udp/spin", "--quiet"]).stdin(Stdio::null()).output().unwrap();
+    assert_says(&next, 2, &["--yes", "What an earlier measurement had left was put back."]);
+    assert!(value.is_as_found() && !place.has_journal());
+}
+
+#[test]
+fn interrupted_measurement_puts_everything_back_and_tells_what_it_has() {
+    if !may_run() {
+        return;
+    }
+    let value = HostValue::of("/proc/sys/vm/dirty_background_ratio");
+    let place = Place::new(&[("vm.dirty_background_ratio", value.other())]);
+    for signal in [Signal::INT, Signal::TERM] {
+        let mut child = start(&place, &["udp/spin", "--yes", "--quiet", "--time", "20s", "--rounds", "20"]);
+        value.await_switched(&mut child);
+        let asked = Instant::now();
+        kill(child.id(), signal);
+        let output = child.wait_with_output().unwrap();
+        assert!(asked.elapsed() < Duration::from_secs(3), "it took {:?}", asked.elapsed());
+        assert_says(&output, 130, &[]);
+        assert!(text(&output).contains("interrupted"), "{}", text(&output));
+        assert!(value.is_as_found() && !place.has_journal());
+        assert!(!place.path("results").exists(), "half a measurement is not kept");
+    }
+}
+
+#[test]
+fn nothing_is_written_without_an_answer_and_a_copy_is_refused() {
+    if !may_run() {
+        return;
+    }
+    let value = HostValue::of("/proc/sys/vm/dirty_ratio");
+    let place = Place::new(&[("vm.dirty_ratio", value.other())]);
+    let asked = place.measure(&["udp/spin", "--quiet"]).stdin(Stdio::null()).output().unwrap();
+    assert_says(&asked, 2, &["no terminal", "--yes"]);
+    assert!(text(&asked).contains("vm.dirty_ratio"), "{}", text(&asked));
+    assert_says(&nearwire(&["tune", "measure", "--sysroot", "/tmp"]), 2, &["on the host itself"]);
+    assert_says(&place.measure(&["--only", "vm.dirty_ratios", "--yes"]).output().unwrap(), 2, &["vm.dirty_ratio"]);
+}
+
+/// A namespace shows some parameters of the host and lets nobody write them there: nothing at all was measured.
+#[test]
+fn parameter_that_the_ends_only_show_is_measured_as_the_hosts() {
+    if !may_run() {
+        return;
+    }
+    let of_host = HostValue::of("/proc/sys/net/core/rmem_max");
+    let of_ends = HostValue::of("/proc/sys/net/ipv4/tcp_notsent_lowat");
+    let smaller = "equal = 131072".to_owned();
+    let place = Place::new(&[("net.core.rmem_max", of_host.other()), ("net.ipv4.tcp_notsent_lowat", smaller)]);
+    let json = place.path("r.json");
+    let words = ["udp/spin", "--yes", "--quiet", "--rounds", "2", "--time", "400ms"];
+    let output = place.measure(&words).arg("--json").arg(&json).output().unwrap();
+    assert_eq!(code(&output), Some(0), "{}{}", text(&output), errors(&output));
+    let page = page(&json);
+    for id in ["net.core.rmem_max", "net.ipv4.tcp_notsent_lowat"] {
+        assert_eq!(effect(&page, id, "udp/spin", "p50_ns")["pairs"], 4, "{page}");
+    }
+    assert!(of_host.is_as_found() && of_ends.is_as_found() && !place.has_journal());
+}
+
+#[test]
+fn difference_that_is_waived_is_not_switched() {
+    if !may_run() {
+        return;
+    }
+    let value = HostValue::of("/proc/sys/vm/min_free_kbytes");
+    let place = Place::new(&[("vm.min_free_kbytes", value.other())]);
+    let waiver = format!(
+        "[[waiver]]\nsetting = 'vm.min_free_kbytes'\nvalue = '{}'\nreason = 'r'\nowner = 'o'\nuntil = 2999-01-01\n",
+        value.found
+    );
+    fs::write(place.path("waivers.toml"), waiver).unwrap();
+    let output = place.measure(&["--quiet"]).arg("--waivers").arg(place.path("waivers.toml")).output().unwrap();
+    assert_says(&output, 0, &[]);
+    assert!(text(&output).contains("Nothing to measure"), "{}", text(&output));
+}
+
+#[test]
+fn host_with_nothing_to_change_says_so() {
+    if !may_run() {
+        return;
+    }
+    let now = HostValue::of("/proc/sys/vm/overcommit_memory");
+    let place = Place::new(&[
+        ("vm.overcommit_memory", format!("equal = {}", now.found)),
+        ("cpu.smt", "equal = 'off'".to_owned()),
+    ]);
+    let output = place.measure(&["--quiet"]).output().unwrap();
+    assert_says(&output, 0, &[]);
+    assert!(text(&output).contains("Nothing to measure"), "{}", text(&output));
+}
+
+/// A host of its own with two interfaces that a cable joins, on which a measurement is killed while they have the wanted values.
+const KILLED_ON_A_LOOPBACK_CABLE: &str = "\
+set -e
+ip link set lo up
+ip link add wa numrxqueues 2 numtxqueues 2 type veth peer name wb numrxqueues 2 numtxqueues 2
+ip link set wa up; ip link set wb up
+mount -t sysfs none /sys
+sleep 0.5
+masks() { cat /sys/class/net/w[ab]/queues/rx-*/rps_cpus | tr '\\n' ' '; }
+before=$(masks)
+$NEARWIRE tune measure --profile profile.toml --cable wa:wb --yes --quiet --time 60s --journal journal --results results udp/spin >/dev/null 2>&1 &
+for i in $(seq 1 400); do grep -q complete journal/journal 2>/dev/null && break; sleep 0.02; done
+kill -9 $!
+for i in $(seq 1 200); do [ -e /sys/class/net/wa ] && [ -e /sys/class/net/wb ] && break; sleep 0.05; done
+[ \"$(masks)\" != \"$before\" ] || echo 'the masks were not written when it was killed'
+$NEARWIRE tune revert --yes --journal journal
+[ \"$(masks)\" = \"$before\" ] && echo 'as before'";
+
+#[test]
+fn interfaces_of_a_loopback_cable_have_their_values_back_after_a_kill_and_a_revert() {
+    if !may_run() {
+        return;
+    }
+    let place = Place::new(&[("nic.rps-cpus", "cpus-equal = '1'".to_owned())]);
+    let mut host = std::process::Command::new("unshare");
+    host.args(["-n", "-m", "sh", "-c", KILLED_ON_A_LOOPBACK_CABLE]).env("NEARWIRE", common::NEARWIRE);
+    let output = host.current_dir(place.0.path()).output().unwrap();
+    let said = text(&output);
+    assert!(said.ends_with("as before\n") && !said.contains("not written"), "{said}{}", errors(&output));
+    assert!(!place.has_journal());
+}
