@@ -259,6 +259,33 @@ fn difference_that_is_waived_is_not_switched() {
     assert!(text(&output).contains("Nothing to measure"), "{}", text(&output));
 }
 
+/// A command that prints the value which is switched.
+#[test]
+fn setting_is_measured_by_a_command_of_the_users_and_a_command_without_a_figure_changes_nothing() {
+    if !may_run() {
+        return;
+    }
+    let value = HostValue::of("/proc/sys/vm/stat_interval");
+    let place = Place::new(&[("vm.stat_interval", value.other())]);
+    let page_file = place.path("page.json");
+    let words = ["--yes", "--quiet", "--rounds", "6", "--figure", "interval = ([0-9]+)"];
+    let mut command = place.measure(&words);
+    let output =
+        command.arg(&page_file).args(["--", "sh", "-c", "echo interval = $(cat /proc/sys/vm/stat_interval)00"]);
+    let output = output.output().unwrap();
+    assert_eq!(code(&output), Some(0), "{}", errors(&output));
+    let effect = &page(&page_file)["settings"][0]["on"][0]["effects"][0];
+    assert!(effect["verdict"] == "better" || effect["verdict"] == "worse", "{effect}");
+    assert!(value.is_as_found());
+    for words in ["on this host", "What the command prints", "What interrupts these CPUs"] {
+        assert!(text(&output).contains(words), "no '{words}' in {}", text(&output));
+    }
+
+    let output = place.measure(&["--yes", "--quiet", "--", "true"]).output().unwrap();
+    assert_says(&output, 2, &["--figure"]);
+    assert!(value.is_as_found());
+}
+
 #[test]
 fn host_with_nothing_to_change_says_so() {
     if !may_run() {

@@ -85,6 +85,14 @@ impl CableHost {
         Ok(Self { host, ends })
     }
 
+    /// This host alone.
+    ///
+    /// # Errors
+    /// See [`CableHostError`].
+    pub fn alone() -> Result<Self, CableHostError> {
+        Ok(Self { host: RootHost::new(Root::live()?), ends: Vec::new() })
+    }
+
     /// The host itself.
     pub fn host(&mut self) -> &mut RootHost {
         &mut self.host

@@ -12,15 +12,14 @@
 //!
 //! * [`subject`]: what is run under both values, a path of `nearwire bench` or a command;
 //! * [`switch`]: values of a host, by way of its journal; [`cable_host`]: the host and the ends of a cable;
-//! * [`store`]: results by host, for `nearwire check`.
+//! * [`store`]: results by host, for `nearwire check`;
+//! * [`vary`]: the values of `nearwire bench --vary`; [`noise`]: what disturbs the CPUs of a measurement.
 #![forbid(unsafe_code)]
 
-pub mod noise;
-pub mod subject;
-pub mod vary;
 pub mod cable_host;
 pub mod estimate;
 pub mod interacts;
+pub mod noise;
 pub mod result;
 pub mod rounds;
 pub mod run;
@@ -28,6 +27,7 @@ pub mod screening;
 pub mod store;
 pub mod subject;
 pub mod switch;
+pub mod vary;
 pub mod verdict;
 pub mod words;
 

@@ -1,8 +1,8 @@
 //! What is measured under both values of a setting: a path of `nearwire bench`, or the user's own command.
 
 pub mod command;
-pub mod readers;
 pub mod path;
+pub mod readers;
 
 use std::collections::BTreeMap;
 

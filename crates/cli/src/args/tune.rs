@@ -8,6 +8,7 @@ use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, Subcommand, ValueEnum};
 
 use nearwire_bench::paths::PathId;
+use nearwire_worth::subject::readers::{Expression, Reader, reader};
 
 use super::check::{PROFILES, SelectionArgs};
 use super::values::{CableArg, CpuPair, MicrosecondsArg, some_time};
@@ -32,7 +33,8 @@ const MEASURE: &str = "Measures what each setting that differs from the profile 
 wanted take turns, and each setting gets its change of the latencies and of the CPU time of a message, with an interval and a verdict. Settings that \
 have an effect, or that are known to depend on each other, are then measured in combinations. Values are written and put back by way of the \
 journal, as by nearwire tune apply: after a crash nearwire tune revert puts everything back, and so does the next measurement. Settings of interfaces are \
-measured at the ends of the cable. Needs root.";
+measured at the ends of the cable. With a command of your own in place of paths, what it prints has the figures, and settings of this \
+host and of the interfaces named by --nic are measured. Needs root.";
 
 const JOURNAL: &str =
     "The directory of the journal [default: /var/lib/nearwire/journal; a copy of a host's files has none]";
@@ -227,6 +229,21 @@ pub struct MeasureArgs {
     /// Print no progress line and no notes on standard error
     #[arg(long)]
     pub quiet: bool,
+    /// What COMMAND prints is the output of this tool [default: recognised by it]: sockperf, netperf, redis-benchmark, iperf3, wrk, pgbench, fio
+    #[arg(long, value_name = "TOOL", value_parser = reader, requires = "command", conflicts_with = "figure")]
+    pub reader: Option<&'static Reader>,
+    /// The figure of COMMAND is what the only group of this regular expression matches in its output
+    #[arg(long, value_name = "REGEX", value_parser = Expression::new, requires = "command")]
+    pub figure: Option<Expression>,
+    /// Of the figure more is better, not less
+    #[arg(long, requires = "figure")]
+    pub more_is_better: bool,
+    /// How long a run of COMMAND may take
+    #[arg(long, value_name = "DURATION", default_value = "60s", value_parser = some_time)]
+    pub time_limit: Duration,
+    /// A command to measure by in place of paths, run once for each value and round: what it prints has the figures
+    #[arg(last = true, value_name = "COMMAND", conflicts_with_all = ["paths", "cable", "token", "cpus", "size", "time"])]
+    pub command: Vec<OsString>,
 }
 
 #[derive(Debug, Args)]

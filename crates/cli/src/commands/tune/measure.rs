@@ -1,9 +1,12 @@
 //! `nearwire tune measure`: what each change is worth on this host.
 
 mod candidates;
+mod command;
 mod html;
 mod json;
 mod text;
+
+use std::time::Duration;
 
 use nearwire_bench::bed::TestBed;
 use nearwire_bench::paths::PathId;
@@ -15,22 +18,27 @@ use nearwire_report::{ensure_writable, write_text};
 use nearwire_sys::tsc::{Clock, monotonic_raw_ns};
 use nearwire_sys::usage::{catch_every_interrupt, interrupted};
 use nearwire_worth::cable_host::{CableHost, await_links};
+use nearwire_worth::noise::{noise_of, noise_summary};
 use nearwire_worth::result::Measured;
 use nearwire_worth::run::{Schedule, measure};
 use nearwire_worth::store::{self, Kind};
+use nearwire_worth::subject::Subject;
 use nearwire_worth::subject::path::{PathOptions, Paths, PathsError};
 use nearwire_worth::switch::{JournalSwitch, put_leftovers_back};
 use nearwire_worth::verdict::Strictness;
 
 use super::{ask, journal_directory, open_journal, unix_s, usage};
-use crate::args::CableArg;
 use crate::args::tune::MeasureArgs;
+use crate::args::{CableArg, CpuPair};
 use crate::commands::bench::{cell_failure, cpus, lay};
 use crate::commands::progress::Progress;
 use crate::exit::{self, Failure, OrExit, Outcome};
 use crate::output;
 use candidates::Candidates;
 
+/// How long each CPU is watched for what interrupts it.
+const NOISE_WINDOW: Duration = Duration::from_millis(200);
+const QUESTION: &str = "Write these values in turns, and put them back?";
 /// Runs of a setting in a round.
 const RUNS_OF_ROUND: u32 = 4;
 /// Passes over the combinations of settings: six repetitions of what each pass tells of each pair.
@@ -39,12 +47,24 @@ const PASSES: usize = 6;
 /// What was measured where, for tables, pages and files.
 struct Told<'a> {
     profile: &'a str,
-    /// The cable in words.
-    cable: String,
+    /// The cable in words; none of a command's own network.
+    cable: Option<String>,
     kind: Kind,
     measured: Measured,
     /// Settings that differ and were not measured, and why.
     left: &'a [(String, String)],
+}
+
+impl Told<'_> {
+    /// What it was measured on.
+    fn on(&self) -> String {
+        on_words(self.cable.as_deref())
+    }
+}
+
+/// What is measured on, behind "on".
+fn on_words(cable: Option<&str>) -> String {
+    cable.map_or_else(|| "this host".to_owned(), |cable| format!("the cable {cable}"))
 }
 
 pub fn run(args: &MeasureArgs) -> Outcome {
@@ -61,9 +81,12 @@ pub fn run(args: &MeasureArgs) -> Outcome {
     // The journal has what is needed to put everything back, also after kill -9.
     catch_every_interrupt().or_exit(exit::FAILED)?;
     let journal = journal(args)?;
+    if !args.command.is_empty() {
+        return command::run(args, journal);
+    }
     let (cpus, _) = cpus(args.cpus, &args.cable)?;
     let bed = lay(&args.cable, args.token.as_deref(), VirtualCableOptions::default(), cpus)?;
-    let (bed, measured) = on(args, bed, journal, cpus.map(|cpus| cpus.initiator));
+    let (bed, measured) = on(args, bed, journal, cpus);
     let taken_up = bed.map_or(Ok(()), TestBed::take_up).or_exit(exit::FAILED);
     measured.and(taken_up)
 }
@@ -85,10 +108,10 @@ fn journal(args: &MeasureArgs) -> Result<Journal, Failure> {
 }
 
 /// Everything on a test bed, which comes back to be taken up.
-fn on(args: &MeasureArgs, bed: TestBed, journal: Journal, cpu: Option<u32>) -> (Option<TestBed>, Outcome) {
+fn on(args: &MeasureArgs, bed: TestBed, journal: Journal, pair: Option<CpuPair>) -> (Option<TestBed>, Outcome) {
     let prepared = CableHost::new(&bed).or_exit(exit::CANNOT).and_then(|mut host| {
-        let candidates = Candidates::find(args, &bed, &mut host)?;
-        output::print_of_host(&text::before(args, &candidates, &bed))?;
+        let candidates = Candidates::find(args, Some(&bed), &mut host)?;
+        output::print_of_host(&text::before(args, &candidates, &on_words(Some(&bed.detail))))?;
         Ok((host, candidates))
     });
     let (host, candidates) = match prepared {
@@ -96,20 +119,26 @@ fn on(args: &MeasureArgs, bed: TestBed, journal: Journal, cpu: Option<u32>) -> (
         Ok(prepared) => prepared,
         Err(failure) => return (Some(bed), Err(failure)),
     };
-    if let Err(failure) = ask("Write these values in turns, and put them back?", args.yes) {
+    if let Err(failure) = ask(QUESTION, args.yes) {
         return (Some(bed), Err(failure));
     }
     let (cable, kind) = (bed.detail.clone(), kind(&bed));
     let ends: Vec<(Namespace, String)> = bed.ends().map_or_else(Vec::new, |pair| {
         [&pair.near, &pair.far].map(|end| (end.namespace.clone(), end.interface.clone())).into()
     });
-    let mut paths = match Paths::new(bed, Clock::calibrate(), &path_options(args, cpu)) {
+    let mut paths = match Paths::new(bed, Clock::calibrate(), &path_options(args, pair.map(|cpus| cpus.initiator))) {
         Ok(paths) => paths,
         Err(error) => return (None, Err(paths_failure(error))),
     };
-    let measured = rounds(args, &candidates, host, journal, &mut paths, &ends);
-    let told =
-        measured.map(|measured| Told { profile: &candidates.profile, cable, kind, measured, left: &candidates.left });
+    let watched: Vec<u32> = pair.into_iter().flat_map(|cpus| [cpus.initiator, cpus.responder]).collect();
+    let measured = rounds(args, &candidates, (host, journal), &mut paths.subjects, &ends, &watched);
+    let told = measured.map(|measured| Told {
+        profile: &candidates.profile,
+        cable: Some(cable),
+        kind,
+        measured,
+        left: &candidates.left,
+    });
     (paths.into_bed(), told.and_then(|told| tell(args, &told)))
 }
 
@@ -123,11 +152,12 @@ fn path_options(args: &MeasureArgs, cpu_initiator: Option<u32>) -> PathOptions {
 fn rounds(
     args: &MeasureArgs,
     candidates: &Candidates,
-    mut host: CableHost,
-    journal: Journal,
-    paths: &mut Paths,
+    (mut host, journal): (CableHost, Journal),
+    subjects: &mut [Box<dyn Subject>],
     ends: &[(Namespace, String)],
+    watched: &[u32],
 ) -> Result<Measured, Failure> {
+    let noise_before = noise(watched);
     let settle = |changes: &[nearwire_host::change::Change]| await_links(ends, changes);
     let placed = candidates.placed.clone();
     let mut switch = JournalSwitch::new(&mut host, journal, placed, &interrupted, &settle).or_exit(exit::FAILED)?;
@@ -139,9 +169,18 @@ fn rounds(
     };
     let mut progress = Progress::new(args.quiet);
     let settings = &candidates.settings;
-    let measured = measure(settings, &mut switch, &mut paths.subjects, schedule, &mut progress, &interrupted);
+    let mut measured = measure(settings, &mut switch, subjects, schedule, &mut progress, &interrupted);
     progress.finish();
+    if let Some((before, after)) = noise_before.filter(|_| !measured.interrupted).zip(noise(watched)) {
+        measured.notes.push(format!("What interrupts these CPUs anyway: before, {before}; after, {after}."));
+    }
     Ok(measured)
+}
+
+/// What interrupts CPUs while nothing is measured, in words.
+fn noise(cpus: &[u32]) -> Option<String> {
+    let rates = noise_of(&Root::live().ok()?, &Clock::calibrate(), cpus, NOISE_WINDOW).ok()?;
+    (!rates.is_empty()).then(|| noise_summary(&rates))
 }
 
 /// Prints, writes and keeps the result. A failure of one does not stop the others, so that no measurement is lost.

@@ -39,8 +39,8 @@ pub struct Candidates {
 }
 
 impl Candidates {
-    /// Checks this host and the near end of the cable.
-    pub fn find(args: &MeasureArgs, bed: &TestBed, host: &mut CableHost) -> Result<Self, Failure> {
+    /// Checks this host and the near end of the cable, where there is one.
+    pub fn find(args: &MeasureArgs, bed: Option<&TestBed>, host: &mut CableHost) -> Result<Self, Failure> {
         let (selection, findings) = checked(&changes_args(args, bed))?;
         let has_ends = !host.ends().is_empty();
         let in_use = if args.selection.nic.is_empty() { in_use::interfaces(&selection.root) } else { BTreeMap::new() };
@@ -59,9 +59,9 @@ impl Candidates {
             let finding = all.find(|finding| finding.id() == goal.id());
             finding.map_or_else(String::new, |finding| finding.found.in_words())
         };
-        let is_virtual = bed.kind == "virtual";
+        let is_virtual = bed.is_some_and(|bed| bed.kind == "virtual");
         for goal in goals {
-            let placed = match never(&goal, is_to_another_host(&args.cable)) {
+            let placed = match never(&goal, is_to_another_host(&args.cable), !args.command.is_empty()) {
                 Some(why) => Err(why.to_owned()),
                 None => place(&goal, host, is_virtual)?,
             };
@@ -78,9 +78,9 @@ impl Candidates {
 }
 
 /// As for `nearwire tune apply`; towards another host the interface of the cable is the one that counts.
-fn changes_args(args: &MeasureArgs, bed: &TestBed) -> ChangesArgs {
+fn changes_args(args: &MeasureArgs, bed: Option<&TestBed>) -> ChangesArgs {
     let mut selection = args.selection.clone();
-    if is_to_another_host(&args.cable) && selection.nic.is_empty() {
+    if let Some(bed) = bed.filter(|_| is_to_another_host(&args.cable) && selection.nic.is_empty()) {
         selection.nic = bed.interfaces();
     }
     ChangesArgs { selection, only: args.only.clone(), i_accept_risk: Vec::new() }
@@ -102,13 +102,16 @@ fn at_near_end(args: &MeasureArgs, selection: &Selection, host: &mut CableHost) 
 }
 
 /// Why a setting is not switched, whatever the host says.
-fn never(goal: &Goal, to_another_host: bool) -> Option<&'static str> {
+fn never(goal: &Goal, to_another_host: bool, by_command: bool) -> Option<&'static str> {
     let named = NEVER.iter().find(|(start, _)| goal.setting.id.starts_with(start)).map(|(_, why)| *why);
     named.or(match goal.setting.write {
         Write::Service => {
             Some("a service takes longer to start and stop than a run; bench and compare tell what it is worth")
         }
         _ if to_another_host && resets(goal.setting.disrupts) => Some("it resets the link, which would cut the cable"),
+        _ if by_command && resets(goal.setting.disrupts) => {
+            Some("it resets the link, which would cut the command's connections")
+        }
         _ => None,
     })
 }

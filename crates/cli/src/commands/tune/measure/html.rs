@@ -24,11 +24,11 @@ pub(super) fn page(told: &Told<'_>) -> String {
     let mut html = format!(
         "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>Nearwire: {0}</title>\n\
-         <style>{STYLE}{MORE_STYLE}</style></head>\n<body>\n<header class=\"top\"><h1>{0}</h1>\n<p class=\"under\">Profile {1} on the cable {2}. \
+         <style>{STYLE}{MORE_STYLE}</style></head>\n<body>\n<header class=\"top\"><h1>{0}</h1>\n<p class=\"under\">Profile {1} on {2}. \
          {3}, {4} {5}, Linux {6}; {7} rounds.</p></header>\n",
         escaped(&headline(measured)),
         escaped(told.profile),
-        escaped(&told.cable),
+        escaped(&told.on()),
         escaped(&told.kind.cpu),
         escaped(&told.kind.driver),
         escaped(&told.kind.nic),
@@ -40,7 +40,7 @@ pub(super) fn page(told: &Told<'_>) -> String {
     pairs(&mut html, measured);
     left(&mut html, told);
     // Writing to a string cannot fail.
-    let _ = write!(html, "<section><p class=\"lead\">{}</p></section>\n</body></html>\n", escaped(&legend(measured)));
+    let _ = write!(html, "<section><p class=\"lead\">{}</p></section>\n</body></html>\n", escaped(&legend(told)));
     html
 }
 

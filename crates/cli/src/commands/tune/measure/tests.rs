@@ -108,7 +108,7 @@ fn result_is_told_word_for_word_as_text_page_and_json() {
         nic: "virtual".to_owned(),
         kernel: "6.12.1".to_owned(),
     };
-    let (cable, measured) = ("veth nw0 to veth nw1".to_owned(), measured());
+    let (cable, measured) = (Some("veth nw0 to veth nw1".to_owned()), measured());
     let told = Told { profile: "latency", cable, kind, measured, left: &left };
     assert_golden("table.txt", &text::after(&told));
     let page = html::page(&told);

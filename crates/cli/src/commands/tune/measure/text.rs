@@ -3,7 +3,6 @@
 use std::fmt::Write as _;
 
 use comfy_table::{CellAlignment, Table};
-use nearwire_bench::bed::TestBed;
 use nearwire_worth::Figure;
 use nearwire_worth::result::{Measured, OnSubject, Pair, Worth};
 use nearwire_worth::verdict::{Effect, Strictness, Verdict};
@@ -18,8 +17,8 @@ use crate::output::{terminal_width, wrapped};
 const VALUE_CHARACTERS_MAX: usize = 24;
 
 /// The settings that are going to be measured, and those that are not.
-pub(super) fn before(args: &MeasureArgs, candidates: &Candidates, bed: &TestBed) -> String {
-    let mut text = format!("Profile {} on the cable {}\n", candidates.profile, bed.detail);
+pub(super) fn before(args: &MeasureArgs, candidates: &Candidates, on: &str) -> String {
+    let mut text = format!("Profile {} on {on}\n", candidates.profile);
     // Writing to a string cannot fail.
     let _ = match candidates.settings.len() {
         0 => writeln!(text, "\nNothing to measure: no difference from the profile can be written while the host runs."),
@@ -57,7 +56,7 @@ pub(super) fn after(told: &Told<'_>) -> String {
     for note in &measured.notes {
         let _ = writeln!(text, "\n{}", wrapped(note, 0, width));
     }
-    let _ = writeln!(text, "\n{}", wrapped(&legend(measured), 0, width));
+    let _ = writeln!(text, "\n{}", wrapped(&legend(told), 0, width));
     if measured.failure.is_none() {
         text.push_str("All values are as found.\n");
     }
@@ -171,13 +170,16 @@ pub(super) fn sure_pairs(measured: &Measured) -> impl Iterator<Item = (&Pair, &O
 }
 
 /// What the words mean.
-pub(super) fn legend(measured: &Measured) -> String {
+pub(super) fn legend(told: &Told<'_>) -> String {
+    let measured = &told.measured;
+    let what =
+        if told.cable.is_some() { "Half round trips and CPU time of a message" } else { "What the command prints" };
     let Strictness { false_share, least_percent, noise_percent } = Strictness::default();
     let levels = measured.settings.iter().flat_map(Worth::effects).map(|effect| effect.level);
     let level = levels.fold(f64::INFINITY, f64::min);
     let sure = if level.is_finite() { format!("{:.2} %", (1.0 - level) * 100.0) } else { "-".to_owned() };
     format!(
-        "Half round trips and CPU time of a message, wanted against found. Intervals hold with {sure} each, so that of the effects told at most \
+        "{what}, wanted against found. Intervals hold with {sure} each, so that of the effects told at most \
          {:.0} % are expected to be none. no effect: none of at least {least_percent} % was measured; noise: an effect of {noise_percent} % could not have been seen. \
          Seed {}.",
         false_share * 100.0,
