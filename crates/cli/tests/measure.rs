@@ -265,13 +265,17 @@ fn setting_is_measured_by_a_command_of_the_users_and_a_command_without_a_figure_
     if !may_run() {
         return;
     }
-    let value = HostValue::of("/proc/sys/vm/stat_interval");
-    let place = Place::new(&[("vm.stat_interval", value.other())]);
+    let value = HostValue::of("/proc/sys/kernel/hung_task_timeout_secs");
+    let place = Place::new(&[("kernel.hung_task_timeout_secs", value.other())]);
     let page_file = place.path("page.json");
-    let words = ["--yes", "--quiet", "--rounds", "6", "--figure", "interval = ([0-9]+)"];
+    let words = ["--yes", "--quiet", "--rounds", "6", "--figure", "timeout = ([0-9]+)"];
     let mut command = place.measure(&words);
-    let output =
-        command.arg(&page_file).args(["--", "sh", "-c", "echo interval = $(cat /proc/sys/vm/stat_interval)00"]);
+    let output = command.arg("--json").arg(&page_file).args([
+        "--",
+        "sh",
+        "-c",
+        "echo timeout = $(cat /proc/sys/kernel/hung_task_timeout_secs)00",
+    ]);
     let output = output.output().unwrap();
     assert_eq!(code(&output), Some(0), "{}", errors(&output));
     let effect = &page(&page_file)["settings"][0]["on"][0]["effects"][0];

@@ -45,7 +45,7 @@ pub fn run(args: &MeasureArgs, journal: Journal) -> Outcome {
     let watched: Vec<u32> = allowed_cpus().into_iter().take(WATCHED_MOST).collect();
     let mut subjects: Vec<Box<dyn Subject>> = vec![Box::new(command)];
     let mut measured = rounds(args, &candidates, (host, journal), &mut subjects, &[], &watched)?;
-    measured.notes.extend(latency.map(|latency| format!("The command's latency is {latency}, as it prints it.")));
+    measured.notes.extend(latency.map(|latency| format!("Latency is {latency}.")));
     let told = Told { profile: &candidates.profile, cable: None, kind, measured, left: &candidates.left };
     tell(args, &told)
 }
