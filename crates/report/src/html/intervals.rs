@@ -37,7 +37,7 @@ pub fn intervals(rows: &[IntervalRow], name: &str, unit: &str) -> String {
     let mut svg = Svg::new(WIDTH, bottom + FOOT, name);
     let longest = rows.iter().map(|row| row.label.chars().count()).max().unwrap_or(0);
     let left = (longest as f64).mul_add(LABEL_CHARACTER, 24.0).min(LABEL_MAX);
-    let right = WIDTH - 16.0;
+    let right = WIDTH - 36.0;
     let most = rows.iter().map(|row| row.value.abs()).fold(0.0, f64::max);
     let reach = if most > 0.0 { rounded_up(most * 2.0) } else { 1.0 };
     let place = |value: f64| left + (value.clamp(-reach, reach) / reach + 1.0) / 2.0 * (right - left);
@@ -61,7 +61,8 @@ pub fn intervals(rows: &[IntervalRow], name: &str, unit: &str) -> String {
         svg.close();
     }
     let caption = format!("{unit} · filled: an effect was measured, hollow: none · bars are the intervals");
-    svg.text("caption", (left, bottom + 22.0), Anchor::Start, &caption);
+    // From the edge, as labels may leave less room than it needs.
+    svg.text("caption", (16.0, bottom + 22.0), Anchor::Start, &caption);
     svg.finish()
 }
 

@@ -7,6 +7,7 @@ use nearwire_report::html::intervals::{IntervalRow, intervals};
 use nearwire_report::html::{STYLE, family};
 use nearwire_worth::Figure;
 use nearwire_worth::result::Measured;
+use nearwire_worth::store::Kind;
 use nearwire_worth::verdict::Verdict;
 use nearwire_worth::words::effect_in_words as cell;
 
@@ -25,13 +26,12 @@ pub(super) fn page(told: &Told<'_>) -> String {
         "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>Nearwire: {0}</title>\n\
          <style>{STYLE}{MORE_STYLE}</style></head>\n<body>\n<header class=\"top\"><h1>{0}</h1>\n<p class=\"under\">Profile {1} on {2}. \
-         {3}, {4} {5}, Linux {6}; {7} rounds.</p></header>\n",
+         {3}{4}, Linux {5}; {6} rounds.</p></header>\n",
         escaped(&headline(measured)),
         escaped(told.profile),
         escaped(&told.on()),
         escaped(&told.kind.cpu),
-        escaped(&told.kind.driver),
-        escaped(&told.kind.nic),
+        escaped(&interface(&told.kind)),
         escaped(&told.kind.kernel),
         measured.rounds,
     );
@@ -39,19 +39,32 @@ pub(super) fn page(told: &Told<'_>) -> String {
     table(&mut html, measured);
     pairs(&mut html, measured);
     left(&mut html, told);
-    // Writing to a string cannot fail.
+    for note in &measured.notes {
+        // Writing to a string cannot fail.
+        let _ = writeln!(html, "<section><p>{}</p></section>", escaped(note));
+    }
     let _ = write!(html, "<section><p class=\"lead\">{}</p></section>\n</body></html>\n", escaped(&legend(told)));
     html
 }
 
+/// The interface that was measured, if one was.
+fn interface(kind: &Kind) -> String {
+    if kind.driver == "none" { String::new() } else { format!(", {} {}", kind.driver, kind.nic) }
+}
+
 /// The median of each setting on each path.
 fn chart(html: &mut String, measured: &Measured) {
+    let is_only = measured.subjects.len() == 1;
     let mut rows = Vec::new();
     for worth in measured.by_gain() {
         for on in &worth.on {
             let Some(effect) = on.effect(Figure::P50Ns) else { continue };
             rows.push(IntervalRow {
-                label: format!("{} {}", worth.candidate.id, on.subject),
+                label: if is_only {
+                    worth.candidate.id.clone()
+                } else {
+                    format!("{} {}", worth.candidate.id, on.subject)
+                },
                 tip: format!("{}: {}", from_to(worth), cell(effect)),
                 value: effect.change,
                 low: effect.low,
