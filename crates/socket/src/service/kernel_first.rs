@@ -138,8 +138,13 @@ impl<H: Host> Sockets<H> {
 
     /// What the kernel has of a socket's datagrams leaves before what the ports send. A driver that frees frames late is not waited for.
     pub(crate) fn let_leave(&self, shadow: Descriptor) {
+        self.let_settle(|| Memory::UnsentBytes.of(shadow) == 0);
+    }
+
+    /// Waits until the kernel has done what it does of itself, and no longer than that may take.
+    pub(crate) fn let_settle(&self, is_settled: impl Fn() -> bool) {
         let begun_ticks = self.host.ticks();
-        while Memory::UnsentBytes.of(shadow) > 0 && self.host.ticks().wrapping_sub(begun_ticks) < SETTLED_TICKS {
+        while !is_settled() && self.host.ticks().wrapping_sub(begun_ticks) < SETTLED_TICKS {
             std::hint::spin_loop();
         }
     }

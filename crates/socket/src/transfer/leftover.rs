@@ -1,6 +1,5 @@
 //! What waited here when a socket became the kernel's: it is given back, or read before what the kernel has.
 
-use crate::engines::SETTLED_TICKS;
 use crate::host::Host;
 use crate::id::SocketId;
 use crate::requeue::{Altered, requeue};
@@ -51,20 +50,15 @@ impl<H: Host> Sockets<H> {
             return;
         }
         self.take_in_all_frames();
-        let waiting_bytes = self.waiting(id).saturating_mul(KERNEL_BYTES_OF_A_DATAGRAM);
-        let Some(socket) = self.get(id).filter(|_| waiting_bytes > 0) else { return };
+        let waiting = self.waiting(id);
+        let Some(socket) = self.get(id).filter(|_| waiting > 0) else { return };
         let shadow = socket.shadow.fd;
         let before_bytes = Memory::ReceivedBytes.of(shadow);
         self.give_waiting_back(id, false);
-        let there_bytes =
-            before_bytes.saturating_add(waiting_bytes - self.waiting(id).saturating_mul(KERNEL_BYTES_OF_A_DATAGRAM));
+        let given = waiting.saturating_sub(self.waiting(id));
+        let there_bytes = before_bytes.saturating_add(given.saturating_mul(KERNEL_BYTES_OF_A_DATAGRAM));
         // The loopback device delivers within the call that sends, unless another CPU or thread does its work.
-        let begun_ticks = self.host.ticks();
-        while Memory::ReceivedBytes.of(shadow) < there_bytes
-            && self.host.ticks().wrapping_sub(begun_ticks) < SETTLED_TICKS
-        {
-            std::hint::spin_loop();
-        }
+        self.let_settle(|| Memory::ReceivedBytes.of(shadow) >= there_bytes);
     }
 
     /// How many datagrams wait in the stack for a socket.
