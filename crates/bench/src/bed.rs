@@ -9,7 +9,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use nearwire_lab::{Cable, CableEnd, CablePair, LabError, Namespace};
+use nearwire_lab::{Cable, CableEnd, LabError, Namespace};
 use nearwire_report::record::Reading;
 use nearwire_wire::MacAddress;
 
@@ -170,12 +170,6 @@ impl TestBed {
     #[must_use]
     pub fn mtu_bytes(&self) -> u32 {
         self.local.interface.as_ref().map_or(1500, |interface| interface.mtu_bytes)
-    }
-
-    /// The two ends of a cable on this host; `None` of one to another host.
-    #[must_use]
-    pub fn ends(&self) -> Option<&CablePair> {
-        self.cable.as_ref().map(|cable| cable.pair())
     }
 
     /// Interfaces at the initiator's end.

@@ -6,7 +6,7 @@ mod common;
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 use common::{assert_says, bench, code, command, errors, kill, may_run, nearwire, record, text};
 use rustix::process::Signal;
 use serde_json::Value;
+use tempfile::TempDir;
 
 /// A value of the host that changes nothing anybody notices: how often counters of pages are folded, seconds.
 const FILE: &str = "/proc/sys/vm/stat_interval";
@@ -51,6 +52,39 @@ fn seen(values: [u32; 2]) {
         seen.insert(now());
         std::thread::sleep(Duration::from_millis(1));
     }
+}
+
+/// The value while it is varied, and what the journal is in.
+struct Varied {
+    found: u32,
+    directory: TempDir,
+    child: Child,
+    _alone: MutexGuard<'static, ()>,
+}
+
+impl Varied {
+    /// Both values were there.
+    fn seen() -> Varied {
+        let alone = alone();
+        let found = now();
+        let directory = tempfile::tempdir().unwrap();
+        let child = under_way(&directory.path().join("journal"), others(found));
+        seen(others(found));
+        Varied { found, directory, child, _alone: alone }
+    }
+
+    fn journal(&self) -> PathBuf {
+        self.directory.path().join("journal")
+    }
+}
+
+/// The record of a measurement.
+fn measured(words: &[&str]) -> Value {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("r.json");
+    let output = bench(&[&["udp/block", "--json", file.to_str().unwrap()], words].concat());
+    assert_eq!(code(&output), Some(0), "{}", errors(&output));
+    record(&file)
 }
 
 fn runs(record: &Value) -> &[Value] {
@@ -129,11 +163,7 @@ fn file_of_an_interface_is_varied_in_the_namespace_of_the_cable() {
     if !may_run() {
         return;
     }
-    let directory = tempfile::tempdir().unwrap();
-    let file = directory.path().join("r.json");
-    let output = bench(&["udp/block", "--vary", "nic.rps-cpus=0,none", "--json", file.to_str().unwrap()]);
-    assert_eq!(code(&output), Some(0), "{}", errors(&output));
-    let record = record(&file);
+    let record = measured(&["--vary", "nic.rps-cpus=0,none"]);
     for run in runs(&record) {
         let value = run["variation"]["nic.rps-cpus"].as_str().unwrap();
         let notes: Vec<_> = run["notes"].as_array().unwrap().iter().map(|note| note.as_str().unwrap()).collect();
@@ -149,12 +179,7 @@ fn two_settings_have_a_cell_for_each_combination() {
     if !may_run() {
         return;
     }
-    let directory = tempfile::tempdir().unwrap();
-    let file = directory.path().join("r.json");
-    let vary = ["--vary", "nic.offload.gro=on,off", "--vary", "nic.offload.tso=off,on"];
-    let output = bench(&[&["udp/block", "--json", file.to_str().unwrap()], &vary[..]].concat());
-    assert_eq!(code(&output), Some(0), "{}", errors(&output));
-    let record = record(&file);
+    let record = measured(&["--vary", "nic.offload.gro=on,off", "--vary", "nic.offload.tso=off,on"]);
     let values: BTreeSet<String> = runs(&record).iter().map(|run| run["variation"].to_string()).collect();
     assert_eq!(values.len(), 4, "{values:?}");
 }
@@ -164,15 +189,11 @@ fn value_of_the_host_changes_while_it_measures_and_is_back_after_an_interrupt() 
     if !may_run() {
         return;
     }
-    let _alone = alone();
-    let found = now();
-    let directory = tempfile::tempdir().unwrap();
-    let journal = directory.path().join("journal");
-    let child = under_way(&journal, others(found));
-    seen(others(found));
-    kill(child.id(), Signal::INT);
-    kill(child.id(), Signal::INT);
-    let output = child.wait_with_output().unwrap();
+    let varied = Varied::seen();
+    let (found, journal) = (varied.found, varied.journal());
+    kill(varied.child.id(), Signal::INT);
+    kill(varied.child.id(), Signal::INT);
+    let output = varied.child.wait_with_output().unwrap();
     assert_says(&output, 130, &[]);
     assert!(text(&output).contains(&format!("vm.stat_interval={}", others(found)[0])), "{}", text(&output));
     assert_eq!(now(), found);
@@ -184,12 +205,8 @@ fn value_of_the_host_is_back_by_revert_after_kill() {
     if !may_run() {
         return;
     }
-    let _alone = alone();
-    let found = now();
-    let directory = tempfile::tempdir().unwrap();
-    let journal = directory.path().join("journal");
-    let mut child = under_way(&journal, others(found));
-    seen(others(found));
+    let mut varied = Varied::seen();
+    let (found, journal, child) = (varied.found, varied.journal(), &mut varied.child);
     // Between two values the one found is there for a moment.
     while {
         kill(child.id(), Signal::STOP);

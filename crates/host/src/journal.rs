@@ -24,6 +24,7 @@ use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use thiserror::Error;
 
@@ -37,6 +38,12 @@ use record::FORMAT;
 
 /// Where the journal is unless somebody says otherwise.
 pub const DEFAULT_DIRECTORY: &str = "/var/lib/nearwire/journal";
+
+/// Now, as plans and what was put back are dated: seconds since 1970.
+#[must_use]
+pub fn unix_s() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
+}
 
 const FILE: &str = "journal";
 const NEW: &str = "journal.new";

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use nearwire_bench::bed::TestBed;
 use nearwire_host::change::{Cause, Change, Host, HostError, RootHost, Target};
 use nearwire_host::{CpuSet, Disruption, Root};
-use nearwire_lab::{CableEnd, Namespace, interface_facts};
+use nearwire_lab::{Namespace, interface_facts};
 
 /// A link that was reset takes seconds to find its partner.
 const CARRIER_MAX: Duration = Duration::from_secs(15);
@@ -43,9 +43,9 @@ pub enum CableHostError {
 }
 
 impl End {
-    fn of(end: &CableEnd) -> Result<Self, CableHostError> {
-        let root = end.namespace.enter(Root::live_of_this_network)??;
-        Ok(Self { namespace: end.namespace.clone(), interface: end.interface.clone(), host: RootHost::new(root) })
+    fn of(interface: String, namespace: Namespace) -> Result<Self, CableHostError> {
+        let root = namespace.enter(Root::live_of_this_network)??;
+        Ok(Self { namespace, interface, host: RootHost::new(root) })
     }
 
     /// The interface.
@@ -77,12 +77,9 @@ impl CableHost {
     /// # Errors
     /// See [`CableHostError`].
     pub fn new(bed: &TestBed) -> Result<Self, CableHostError> {
-        let host = RootHost::new(Root::live()?);
-        let ends = match bed.ends() {
-            Some(pair) => vec![End::of(&pair.near)?, End::of(&pair.far)?],
-            None => Vec::new(),
-        };
-        Ok(Self { host, ends })
+        let ends =
+            bed.ends_here().into_iter().filter_map(|(interface, namespace)| Some(End::of(interface, namespace?)));
+        Ok(Self { ends: ends.collect::<Result<_, _>>()?, ..Self::alone()? })
     }
 
     /// This host alone.
@@ -218,12 +215,12 @@ impl Host for CableHost {
 }
 
 /// Waits until the links are there again after changes that reset one. `ends` as a test bed has them.
-pub fn await_links(ends: &[(Namespace, String)], changes: &[Change]) {
+pub fn await_links(ends: &[(String, Namespace)], changes: &[Change]) {
     if !changes.iter().any(|change| change.disruption() == Disruption::LinkReset) {
         return;
     }
     let start = Instant::now();
-    let is_there = |(namespace, interface): &(Namespace, String)| {
+    let is_there = |(interface, namespace): &(String, Namespace)| {
         let facts = namespace.enter(|| interface_facts(interface));
         matches!(facts, Ok(Ok(facts)) if facts.carrier)
     };

@@ -27,6 +27,7 @@ pub mod screening;
 pub mod store;
 pub mod subject;
 pub mod switch;
+mod unconfirmed;
 pub mod vary;
 pub mod verdict;
 pub mod words;

@@ -1,20 +1,15 @@
 //! Values of a host that are written and put back again and again, each time by way of a journal.
 //!
-//! What outlives this process is in the journal on disk before it is written, as for `nearwire tune apply`, and as a plan that
-//! nobody has confirmed: after `kill -9` neither `tune watch` nor the next measurement takes it for something that is to stay, and
-//! `nearwire tune revert` puts it back.
-
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+//! What outlives this process is in the journal on disk before it is written, as for `nearwire tune apply`.
 
 use nearwire_host::change::{ApplyError, ApplyOptions, Change, Host, Outcome, Reverted, apply, take_newest_back};
-use nearwire_host::journal::{Block, Journal};
+use nearwire_host::journal::{Block, Journal, unix_s};
 
 use crate::run::{Switch, SwitchError};
+use crate::unconfirmed;
 
 /// In place of a profile in the plans of a measurement.
 const PROFILE: &str = "tune measure";
-/// Longer than any value stays without being put back.
-const UNCONFIRMED: Duration = Duration::from_secs(3600);
 
 /// Where it is noted what was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,10 +83,7 @@ impl<'a> JournalSwitch<'a> {
             Keep::OnDisk => &mut self.on_disk,
             Keep::InMemory => &mut self.in_memory,
         };
-        let now = unix_s();
-        let confirm_by_unix_s = Some(now + UNCONFIRMED.as_secs());
-        let strict = ApplyOptions::strict(now, Some(PROFILE.to_owned()));
-        let options = ApplyOptions { must_stop: self.must_stop, confirm_by_unix_s, ..strict };
+        let options = ApplyOptions { must_stop: self.must_stop, ..unconfirmed::options(PROFILE) };
         apply(self.host, journal, changes.clone(), &options).map_err(refused)?;
         Ok(changes)
     }
@@ -175,11 +167,6 @@ fn refused(error: ApplyError) -> SwitchError {
         ApplyError::Failed { back, .. } if !is_back(back) => SwitchError::NotBack { why: error.to_string() },
         _ => SwitchError::Refused { why: error.to_string() },
     }
-}
-
-/// Seconds since 1970.
-fn unix_s() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }
 
 #[cfg(test)]

@@ -13,11 +13,11 @@ mod watch;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use nearwire_host::change::RootHost;
 use nearwire_host::check::Finding;
-use nearwire_host::journal::{DEFAULT_DIRECTORY, HostIdentity, Journal, JournalError};
+use nearwire_host::journal::{DEFAULT_DIRECTORY, HostIdentity, Journal, JournalError, unix_s};
 use nearwire_host::profile::Profile;
 use nearwire_host::tune::{Prepared, prepare};
 use nearwire_host::{Goal, Risk, catalogue};
@@ -184,11 +184,6 @@ fn confirm(args: &ConfirmArgs) -> Outcome {
     let identity = HostIdentity::of(&super::host_root::open(&args.root)?);
     nearwire_host::change::confirm::confirm(&directory, &identity).or_exit(exit::CANNOT)?;
     crate::output::print("Confirmed: the values stay.\n")
-}
-
-/// Seconds since 1970.
-fn unix_s() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }
 
 /// Asks a question on the terminal; without a terminal the answer must be given on the command line.

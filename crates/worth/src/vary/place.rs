@@ -2,22 +2,19 @@
 //! namespace of a cable with one that does not.
 
 use std::path::PathBuf;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use nearwire_host::change::{
-    ApplyOptions, Cause, Change, Host, HostError, Located, NotAtRunTime, Outcome, RootHost, Target, apply,
-    take_newest_back,
+    Cause, Change, Host, HostError, Located, NotAtRunTime, Outcome, RootHost, Target, apply, take_newest_back,
 };
-use nearwire_host::journal::{HostIdentity, Journal};
+use nearwire_host::journal::{HostIdentity, Journal, unix_s};
 use nearwire_host::{CpuSet, ReadFrom, Root, Setting};
 use nearwire_lab::{LabError, Namespace};
 
 use super::{End, VaryError, located};
+use crate::unconfirmed;
 
 /// What plans are called in the journal, where `tune apply` names a profile.
 const NAME: &str = "bench --vary";
-/// Longer than any value stays without being put back, seconds.
-const UNCONFIRMED_S: u64 = 3600;
 const DURABLE_ADVICE: &str = "nearwire tune revert tries the rest again";
 const FLEETING_ADVICE: &str = "it is gone with the cable";
 
@@ -107,12 +104,9 @@ impl Place {
         let changes: Vec<Change> = planned.collect::<Result<_, _>>()?;
         self.open()?;
         let Some(journal) = &mut self.journal else { return Ok(Vec::new()) };
-        // As a plan that nobody has confirmed: after kill -9 no `tune watch` takes it for one that is to stay.
-        let confirm_by_unix_s = Some(unix_s() + UNCONFIRMED_S);
-        let options = ApplyOptions { confirm_by_unix_s, ..ApplyOptions::strict(unix_s(), Some(NAME.to_owned())) };
         let as_found = changes.iter().filter(|change| change.is_as_wanted());
         let mut lines: Vec<_> = as_found.map(|change| format!("{} = {}, as found", change.id, change.found)).collect();
-        let applied = apply(&mut self.host, journal, changes, &options);
+        let applied = apply(&mut self.host, journal, changes, &unconfirmed::options(NAME));
         let applied = applied.map_err(|error| VaryError::Apply { why: Box::new(error) })?;
         self.is_written = !applied.written.is_empty();
         lines.extend(
@@ -250,9 +244,4 @@ impl Host for PlacedHost {
         };
         interfaces.into_iter().flat_map(of).collect()
     }
-}
-
-/// Seconds since 1970.
-fn unix_s() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }

@@ -123,9 +123,8 @@ fn on(args: &MeasureArgs, bed: TestBed, journal: Journal, pair: Option<CpuPair>)
         return (Some(bed), Err(failure));
     }
     let (cable, kind) = (bed.detail.clone(), kind(&bed));
-    let ends: Vec<(Namespace, String)> = bed.ends().map_or_else(Vec::new, |pair| {
-        [&pair.near, &pair.far].map(|end| (end.namespace.clone(), end.interface.clone())).into()
-    });
+    let within = |(interface, namespace): (String, Option<Namespace>)| Some((interface, namespace?));
+    let ends: Vec<_> = bed.ends_here().into_iter().filter_map(within).collect();
     let mut paths = match Paths::new(bed, Clock::calibrate(), &path_options(args, pair.map(|cpus| cpus.initiator))) {
         Ok(paths) => paths,
         Err(error) => return (None, Err(paths_failure(error))),
@@ -154,7 +153,7 @@ fn rounds(
     candidates: &Candidates,
     (mut host, journal): (CableHost, Journal),
     subjects: &mut [Box<dyn Subject>],
-    ends: &[(Namespace, String)],
+    ends: &[(String, Namespace)],
     watched: &[u32],
 ) -> Result<Measured, Failure> {
     let noise_before = noise(watched);
