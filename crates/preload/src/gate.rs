@@ -226,6 +226,12 @@ impl<T> Gate<T> {
         self.bias.load(Relaxed) != EVERYBODY
     }
 
+    /// Whether the thread inside, without the bias, was the only one here of late, and none is known to wait for it: by these many
+    /// entries in a row. Asked by that thread.
+    pub fn is_of_one_thread_for(&self, entries: u32) -> bool {
+        self.streak.load(Relaxed) >= entries && self.sleepers.load(Relaxed) == 0
+    }
+
     /// Stays inside until [`Gate::let_go`]: across a fork, say. `false`: this thread is inside already.
     #[must_use]
     pub fn hold(&self) -> bool {

@@ -24,6 +24,9 @@ use crate::{internal_fd, marks, own_process};
 pub const ENGINES_MOST: usize = nearwire_socket::ENGINES_MOST;
 /// That of sockets that no other has.
 pub const FIRST: usize = 0;
+/// Entries in a row by which a thread without the bias is alone enough to hold datagrams back. The timer thread takes the bias whenever it
+/// sends what is held, and until the bias is back, after thousands of entries, each datagram would be kicked.
+const ALONE_ENTRIES: u32 = 128;
 
 /// What each engine has; nothing before it is opened.
 static ENGINES: [Gate<Option<Sockets>>; ENGINES_MOST] = [const { Gate::new(None) }; ENGINES_MOST];
@@ -119,8 +122,7 @@ pub fn with_subject<R>(subject: Subject, mut work: impl FnMut(&mut Sockets) -> R
 pub fn send_with<R>(subject: Subject, mut work: impl FnMut(&mut Sockets) -> R) -> Option<R> {
     let mut after = None;
     let result = enter_for(subject, |engine, sockets| {
-        let is_alone = ENGINES[engine].is_biased();
-        sockets.set_sender(if is_alone { Sender::Alone } else { Sender::OneOf(thread_identity()) });
+        sockets.set_sender(sender_in(&ENGINES[engine]));
         let result = work(sockets);
         after = sockets.take_after_send().map(|after| (engine, after));
         result
@@ -129,6 +131,16 @@ pub fn send_with<R>(subject: Subject, mut work: impl FnMut(&mut Sockets) -> R) -
         finish(engine, after);
     }
     Some(result)
+}
+
+/// Who the thread inside is among those that send.
+#[inline]
+fn sender_in<T>(gate: &Gate<T>) -> Sender {
+    if gate.is_biased() {
+        return Sender::Alone;
+    }
+    let of_one_thread = gate.is_of_one_thread_for(ALONE_ENTRIES);
+    if of_one_thread { Sender::AloneForNow(thread_identity()) } else { Sender::OneOf(thread_identity()) }
 }
 
 /// The rest of a send, with the gate open for others: the kick is most of what a send takes.

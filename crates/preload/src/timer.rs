@@ -16,7 +16,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use nearwire_socket::{Bell, Held, Sight, Sockets};
 use nearwire_sys::affinity;
@@ -94,10 +94,10 @@ fn serve(bell: &Bell, program_cpu: u32) {
     // Refused, it works with what it has: a CPU that it shares, and sleeps that the kernel rounds up.
     let _ = affinity::avoid_cpu(program_cpu);
     let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1));
-    let (mut watches, mut every, mut agent) = (Vec::new(), None, None);
+    let (mut watches, mut every, mut agent, mut streams_due) = (Vec::new(), None, None, None::<Instant>);
     loop {
         let of_held = every.filter(|_| !watches.is_empty());
-        let of_streams = state::with(|sockets| sockets.streams_looked_at_within()).flatten();
+        let of_streams = streams_due.map(|due| due.saturating_duration_since(Instant::now()));
         let woken = bell.wait(agent, of_held.into_iter().chain(of_streams).min());
         if woken.other_is_readable {
             state::with_each(Sockets::look);
@@ -111,14 +111,23 @@ fn serve(bell: &Bell, program_cpu: u32) {
         if woken.rang || woken.other_is_readable {
             agent = state::with(|sockets| sockets.agent()).flatten();
         }
-        if of_streams.is_some() {
-            state::with(|sockets| {
-                sockets.drive_streams();
-                sockets.tell_round_trips();
-            });
+        if woken.rang || streams_due.is_some_and(|due| due <= Instant::now()) {
+            streams_due = drive_streams();
         }
         watches.retain_mut(HeldWatch::goes_on);
     }
+}
+
+/// Does what is due of the connections that the stack carries; when to come back, if there are any.
+///
+/// Not at every look for what is held: to enter a gate ends the program's run of sends, and takes the bias from its thread.
+fn drive_streams() -> Option<Instant> {
+    let within = state::with(|sockets| {
+        sockets.drive_streams();
+        sockets.tell_round_trips();
+        sockets.streams_looked_at_within()
+    });
+    within.flatten().map(|within| Instant::now() + within)
 }
 
 /// What children claimed is theirs.

@@ -106,6 +106,11 @@ impl SendRun {
         &self.held
     }
 
+    /// Whether anything is ever held.
+    pub(crate) const fn is_on(&self) -> bool {
+        self.is_on
+    }
+
     /// Whether a datagram that was queued at this time is to be kicked now.
     #[inline]
     pub(crate) fn kicks(&mut self, now_ticks: u64) -> bool {

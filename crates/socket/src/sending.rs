@@ -39,6 +39,8 @@ pub enum Sender {
     Alone,
     /// One of several, with a number that no other living thread has.
     OneOf(usize),
+    /// One of several, by its number, that was alone for some time: the others, or the timer thread, come seldom.
+    AloneForNow(usize),
 }
 
 /// What a send leaves to be done when nobody is kept out, in this order.

@@ -138,6 +138,28 @@ fn program_running_is_shown_with_its_sockets_counters_and_reasons() {
     assert_eq!((code(&ended), errors(&ended).as_str()), (Some(0), ""), "nothing is printed unless asked for");
 }
 
+/// A burst of so many datagrams.
+const BURST: u64 = 20_000;
+
+#[test]
+fn burst_with_send_coalescing_is_kicked_by_the_batch() {
+    let Some(bed) = Ruled::lay() else { return };
+    let _far = bed.far();
+    let script = format!(
+        "
+one = bound(near, 7000)
+for _ in range({BURST}): one.sendto(b'12345678', (far, 7100))
+step()
+"
+    );
+    let mut program = bed.start(&script, &[("NEARWIRE_SEND_COALESCING", "50us")]);
+    program.step();
+    let shown = status(&program);
+    let (frames, kicks) = (counter(&shown, "frames_sent"), counter(&shown, "kicks"));
+    assert!(frames == BURST && kicks < BURST / 4, "{kicks} kicks of {frames} frames");
+    program.end();
+}
+
 #[test]
 fn interface_of_another_process_is_told_and_strict_fails_the_calls() {
     let Some(bed) = Ruled::lay() else { return };

@@ -222,9 +222,15 @@ impl<H: Host> Sockets<H> {
         let tx_queue = match sender {
             Sender::Alone if !self.leaving.is_shared => return,
             Sender::Alone => 0,
-            Sender::OneOf(thread) => self.leaving.tx_queue_of(thread),
+            // The queue stays the thread's, so that nothing is overtaken.
+            Sender::OneOf(thread) | Sender::AloneForNow(thread) => self.leaving.tx_queue_of(thread),
         };
-        self.leaving.is_shared = sender != Sender::Alone;
+        self.leaving.is_shared = match sender {
+            Sender::Alone => false,
+            Sender::OneOf(_) => true,
+            // Where nothing is held, a kick that keeps nobody out costs the same.
+            Sender::AloneForNow(_) => !self.leaving.run.is_on(),
+        };
         if let Some(engine) = self.engine() {
             engine.set_tx_queue(tx_queue);
         }
@@ -252,10 +258,11 @@ impl<H: Host> Sockets<H> {
     /// Has the kernel send what was queued with `more`, or is held.
     #[inline]
     pub fn flush(&mut self) {
+        // Before the kick: one of many frames takes as long as the timer thread's pause, which would see them held twice.
+        self.leaving.run.kicked();
         if let Some(engine) = self.engine() {
             engine.flush();
         }
-        self.leaving.run.kicked();
     }
 
     /// The program makes a call that is no send: what is held of those before goes first.
