@@ -373,7 +373,11 @@ fn put_back(shadow: BorrowedFd<'_>, connection: &Connection) -> Result<(), Adopt
     tcp_repair::set_queue_sequence(shadow, first_unread).asked("TCP_QUEUE_SEQ")?;
     tcp_repair::set_repair_queue(shadow, Queue::Send).asked("TCP_REPAIR_QUEUE")?;
     tcp_repair::set_queue_sequence(shadow, connection.unacknowledged_sequence).asked("TCP_QUEUE_SEQ")?;
+    // What `TCP_REPAIR_OPTIONS` says of the far end comes too late for the size of the segments that leave: it is computed within
+    // connect(2) (`tcp_connect_init`), of 536 bytes where nothing is said, and for good.
+    tcp_repair::limit_segment(shadow, connection.maximum_segment_bytes).asked("TCP_MAXSEG")?;
     connect(shadow, &peer).asked("connect")?;
+    tcp_repair::limit_segment(shadow, 0).asked("TCP_MAXSEG")?;
     set_options(shadow, connection)?;
     for (queue, bytes) in [(Queue::Receive, &connection.unread), (Queue::Send, &connection.sent)] {
         tcp_repair::set_repair_queue(shadow, queue).asked("TCP_REPAIR_QUEUE")?;

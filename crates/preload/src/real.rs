@@ -194,6 +194,8 @@ next_definitions! {
     fn tee(from: c_int, to: c_int, length: size_t, flags: c_uint) -> ssize_t;
     fn preadv2(fd: c_int, segments: *const iovec, count: c_int, offset: off_t, flags: c_int) -> ssize_t;
     fn preadv64v2(fd: c_int, segments: *const iovec, count: c_int, offset: off64_t, flags: c_int) -> ssize_t, else absent::preadv64v2;
+    fn pwritev2(fd: c_int, segments: *const iovec, count: c_int, offset: off_t, flags: c_int) -> ssize_t;
+    fn pwritev64v2(fd: c_int, segments: *const iovec, count: c_int, offset: off64_t, flags: c_int) -> ssize_t, else absent::pwritev64v2;
     fn fdopen(fd: c_int, mode: *const c_char) -> *mut FILE;
     fn vmsplice(fd: c_int, segments: *const iovec, count: size_t, flags: c_uint) -> ssize_t;
 

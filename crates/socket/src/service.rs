@@ -406,7 +406,7 @@ impl<H: Host> Sockets<H> {
         self.tell_of_shadows(&[]);
         let Some(socket) = self.get(id) else { return };
         let socket = FlowSocket { descriptor: socket.shadow.fd, inode: socket.file.inode };
-        self.sets.handed_over(id, socket, by_child);
+        self.sets.handed_over(id, socket, crate::epoll::Events::all(), by_child);
     }
 }
 

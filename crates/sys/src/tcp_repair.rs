@@ -187,6 +187,14 @@ pub fn maximum_segment_bytes(socket: impl AsFd) -> io::Result<u16> {
     u16::try_from(bytes).map_err(|_| io::Error::from(io::ErrorKind::InvalidData))
 }
 
+/// Says what the largest segment of the next connection is, bytes; 0: nothing, as after a disconnect.
+///
+/// # Errors
+/// `EINVAL` for what no segment is (`TCP_MIN_MSS`, `MAX_TCP_WINDOW`).
+pub fn limit_segment(socket: impl AsFd, bytes: u16) -> io::Result<()> {
+    set_option(socket, libc::TCP_MAXSEG, &[libc::c_int::from(bytes)])
+}
+
 /// `TCP_REPAIR_WINDOW` of a frozen connection.
 ///
 /// # Errors

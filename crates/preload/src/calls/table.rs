@@ -52,7 +52,11 @@ pub const CALLS: &[Calls] = &[
     (Followed, &["setsockopt"], "what the kernel accepted is read back; options are listed below"),
     (Followed, &["fcntl", "fcntl64"], "`F_SETFL`, `F_DUPFD` and `F_DUPFD_CLOEXEC`"),
     (Accelerated, &["ioctl"], "`FIONREAD`; `FIONBIO` is followed, others are the kernel's"),
-    (Accelerated, &["send", "sendto", "sendmsg", "sendmmsg", "write", "writev"], "flags are listed below"),
+    (
+        Accelerated,
+        &["send", "sendto", "sendmsg", "sendmmsg", "write", "writev", "pwritev2", "pwritev64v2"],
+        "flags are listed below",
+    ),
     (
         Accelerated,
         &["recv", "recvfrom", "recvmsg", "recvmmsg", "read", "readv", "preadv2", "preadv64v2"],

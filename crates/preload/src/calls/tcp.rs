@@ -182,10 +182,13 @@ unsafe fn receive_attempt(fd: c_int, segments: Option<&Segments<'_>>, flags: c_i
     let is_served = |segments: &&Segments<'_>| flags & !RECEIVE_FLAGS == 0 && segments.total_bytes() > 0;
     let Some(segments) = segments.filter(is_served) else { return Leave };
     let stays = flags & libc::MSG_PEEK != 0;
+    let mut may_wait = flags & libc::MSG_DONTWAIT == 0;
+    // What ends the wait, unless there is something by then.
+    let mut ends = None;
     let mut waiting = Waiting::default();
     loop {
         let call = state::with(|sockets| {
-            sockets.receive_stream(fd, segments.total_bytes(), |one, two| {
+            sockets.receive_stream(fd, segments.total_bytes(), may_wait, |one, two| {
                 // SAFETY: the caller's.
                 let copied =
                     unsafe { segments.scatter(one, 0).and_then(|first| Ok(first + segments.scatter(two, one.len())?)) };
@@ -200,9 +203,15 @@ unsafe fn receive_attempt(fd: c_int, segments: Option<&Segments<'_>>, flags: c_i
             StreamCall::Kernel => return Kernel,
             StreamCall::Failed(error) => return Ended(fail(error)),
             StreamCall::WouldBlock { is_nonblocking, timeout } => {
-                let may_not_wait = is_nonblocking || flags & libc::MSG_DONTWAIT != 0;
-                if let Some(ended) = waiting.turn(fd, may_not_wait, timeout) {
+                if let Some(ended) = ends.take() {
                     return ended;
+                }
+                let may_not_wait = is_nonblocking || flags & libc::MSG_DONTWAIT != 0;
+                match waiting.turn(fd, may_not_wait, timeout) {
+                    None => {}
+                    Some(ended) if may_not_wait => return ended,
+                    // Less than SO_RCVLOWAT says is better than nothing.
+                    ended => (ends, may_wait) = (ended, false),
                 }
             }
         }

@@ -537,23 +537,71 @@ pub unsafe extern "C-unwind" fn write(fd: c_int, buffer: *const c_void, length: 
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn writev(fd: c_int, segments: *const iovec, count: c_int) -> ssize_t {
     // SAFETY: the caller's, as for the C function.
+    unsafe { send_vector(fd, segments, count, || real::writev(fd, segments, count)) }
+}
+
+unsafe fn send_vector(fd: c_int, segments: *const iovec, count: c_int, original: impl Fn() -> ssize_t) -> ssize_t {
+    // SAFETY: the caller's, as for the C function.
     unsafe {
         if marks::is_stream(fd) {
-            let original = || real::writev(fd, segments, count);
             let segment_count = usize::try_from(count).unwrap_or(usize::MAX);
-            return direct::sends(fd, 0, original)
-                .unwrap_or_else(|| tcp::send(fd, (segments, segment_count), 0, original));
+            return direct::sends(fd, 0, &original)
+                .unwrap_or_else(|| tcp::send(fd, (segments, segment_count), 0, &original));
         }
         if marks::is_socket(fd)
             && let Ok(segment_count) = usize::try_from(count)
             && segment_count > 0
-            && let Some(sent) = direct::sends(fd, 0, || real::writev(fd, segments, count))
+            && let Some(sent) = direct::sends(fd, 0, &original)
                 .or_else(|| send::send(fd, (segments, segment_count), 0, (ptr::null(), 0), false))
         {
             return sent;
         }
-        send::by_kernel(fd, real::writev(fd, segments, count))
+        send::by_kernel(fd, original())
     }
+}
+
+/// Of a socket, pwritev2(2) is writev(2) where it is given no place to write to. What its flags ask for is the kernel's to say.
+unsafe fn write_at_no_place(
+    fd: c_int,
+    segments: *const iovec,
+    count: c_int,
+    (offset, flags): (off64_t, c_int),
+    original: impl Fn() -> ssize_t,
+) -> ssize_t {
+    if offset == -1 && flags & !FLAGS_OF_FILES == 0 {
+        // SAFETY: the caller's, as for the C function.
+        return unsafe { send_vector(fd, segments, count, original) };
+    }
+    adoption::leave(fd);
+    send::by_kernel(fd, original())
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn pwritev2(
+    fd: c_int,
+    segments: *const iovec,
+    count: c_int,
+    offset: off_t,
+    flags: c_int,
+) -> ssize_t {
+    // SAFETY: the caller's, as for the C function.
+    let original = || unsafe { real::pwritev2(fd, segments, count, offset, flags) };
+    // SAFETY: the caller's, as for the C function.
+    unsafe { write_at_no_place(fd, segments, count, (offset, flags), original) }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn pwritev64v2(
+    fd: c_int,
+    segments: *const iovec,
+    count: c_int,
+    offset: off64_t,
+    flags: c_int,
+) -> ssize_t {
+    // SAFETY: the caller's, as for the C function.
+    let original = || unsafe { real::pwritev64v2(fd, segments, count, offset, flags) };
+    // SAFETY: the caller's, as for the C function.
+    unsafe { write_at_no_place(fd, segments, count, (offset, flags), original) }
 }
 
 unsafe fn send_message(fd: c_int, message: *const msghdr, flags: c_int, more: bool) -> Option<ssize_t> {

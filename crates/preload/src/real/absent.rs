@@ -52,6 +52,17 @@ pub(super) unsafe extern "C" fn preadv64v2(
     unsafe { super::preadv2(fd, segments, count, offset, flags) }
 }
 
+pub(super) unsafe extern "C" fn pwritev64v2(
+    fd: c_int,
+    segments: *const iovec,
+    count: c_int,
+    offset: off64_t,
+    flags: c_int,
+) -> ssize_t {
+    // SAFETY: the caller's; on 64-bit machines it is the same function.
+    unsafe { super::pwritev2(fd, segments, count, offset, flags) }
+}
+
 pub(super) unsafe extern "C" fn fcntl64(fd: c_int, command: c_int, argument: c_ulong) -> c_int {
     // SAFETY: the caller's; on 64-bit machines it is the same function.
     unsafe { super::fcntl(fd, command, argument) }

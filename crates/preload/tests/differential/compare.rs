@@ -28,8 +28,8 @@ const ALSO_FOREVER: [&str; 12] = [
     "timestamps.",
 ];
 
-/// Scripts of TCP, which the library serves with an agent only.
-const CONNECTIONS: &str = "tcp.";
+/// Files of scripts of TCP begin with this, which the library serves with an agent only.
+const CONNECTIONS: &str = "tcp";
 
 /// All ways of the library.
 const ALL: &[Run] = &[Run::Sleeping, Run::Spinning, Run::Forever, Run::Auto];

@@ -84,6 +84,8 @@ int receives_all(int fd);
 
 /* Signals: a handler of one, and SIGALRM once or again and again; every 0 us ends it. */
 void handle(int number, void (*handler)(int), int flags);
+/* A handler that does nothing: calls are interrupted. */
+void no_signal(int number);
 void alarm_in_ms(int ms);
 void alarm_every_us(int us);
 /* The same for handlers that make calls: the next one comes so long after a handler's end, where the handler says
@@ -224,6 +226,16 @@ void far_link(int is_up);
 /* TCP. A connection to the far end's echo, or one that it makes to a listener at PORT(n), which is accepted; `orders` of peer.h. */
 int connected_stream(int family);
 int accepted_stream(int family, int n);
+/* A script of a connection: as a client and as a server, over IPv4 and over IPv6. */
+#define EACH_WAY(name)                                                                  \
+    static void name(int fd);                                                           \
+    SCRIPT(name##_by_a_client) { name(connected_stream(AF_INET)); }                     \
+    SCRIPT(name##_by_a_server) { name(accepted_stream(AF_INET, 0)); }                   \
+    SCRIPT(name##_by_a_client_over_ipv6) { name(connected_stream(AF_INET6)); }          \
+    SCRIPT(name##_by_a_server_over_ipv6) { name(accepted_stream(AF_INET6, 0)); }        \
+    static void name(int fd)
+/* So many calls by which a connection has been adopted, whenever that is. */
+void exchange_stream(int fd);
 void order_far(int fd, const char *orders);
 /* Receives so many bytes, or until the end or an error: how many there were, what they add up to, and what ended it. */
 void receive_stream(int fd, long bytes, int flags, const char *text);

@@ -71,6 +71,13 @@ void send_stream(int fd, long bytes) {
     say("sent %ld", sent);
 }
 
+void exchange_stream(int fd) {
+    for (int i = 0; i < 4; i++) {
+        SEND(fd, "hello", MSG_NOSIGNAL);
+        RECEIVE_STREAM(fd, 5);
+    }
+}
+
 void far_ended(void) {
     struct peer_request request = { .command = PEER_ENDED, .after_ms = 3000 };
     struct peer_reply reply = far_asks(&request);

@@ -5,31 +5,14 @@
 #include <sys/sendfile.h>
 #include <sys/syscall.h>
 
-/* So many calls by which a connection has been adopted, whenever that is. */
-static void use(int fd) {
-    for (int i = 0; i < 4; i++) {
-        SEND(fd, "hello", MSG_NOSIGNAL);
-        RECEIVE_STREAM(fd, 5);
-    }
-}
-
-/* A client and a server, over IPv4 and IPv6. */
-#define EACH_WAY(name)                                                                  \
-    static void name(int fd);                                                           \
-    SCRIPT(name##_by_a_client) { name(connected_stream(AF_INET)); }                     \
-    SCRIPT(name##_by_a_server) { name(accepted_stream(AF_INET, 0)); }                   \
-    SCRIPT(name##_by_a_client_over_ipv6) { name(connected_stream(AF_INET6)); }          \
-    SCRIPT(name##_by_a_server_over_ipv6) { name(accepted_stream(AF_INET6, 0)); }        \
-    static void name(int fd)
-
 EACH_WAY(bytes_are_echoed) {
-    use(fd);
+    exchange_stream(fd);
     CALL(close(fd));
     far_ended();
 }
 
 EACH_WAY(much_is_received_and_sent) {
-    use(fd);
+    exchange_stream(fd);
     order_far(fd, "!s1000000.");
     RECEIVE_STREAM(fd, 1000000);
     for (int i = 0; i < 20; i++) {
@@ -41,7 +24,7 @@ EACH_WAY(much_is_received_and_sent) {
 }
 
 EACH_WAY(far_end_closes) {
-    use(fd);
+    exchange_stream(fd);
     order_far(fd, "bye!c.");
     RECEIVE_STREAM(fd, 100);
     RECEIVE_STREAM(fd, 100);
@@ -51,7 +34,7 @@ EACH_WAY(far_end_closes) {
 }
 
 EACH_WAY(far_end_resets) {
-    use(fd);
+    exchange_stream(fd);
     order_far(fd, "!r.");
     far_ended();
     sleep_ms(50);
@@ -62,7 +45,7 @@ EACH_WAY(far_end_resets) {
 }
 
 EACH_WAY(far_end_shuts_its_half) {
-    use(fd);
+    exchange_stream(fd);
     order_far(fd, "!h.");
     RECEIVE_STREAM(fd, 100);
     SEND(fd, "still", MSG_NOSIGNAL);
@@ -72,7 +55,7 @@ EACH_WAY(far_end_shuts_its_half) {
 }
 
 EACH_WAY(this_end_shuts_its_half) {
-    use(fd);
+    exchange_stream(fd);
     send_stream(fd, 100000);
     CALL(shutdown(fd, SHUT_WR));
     SEND(fd, "x", MSG_NOSIGNAL);
@@ -82,7 +65,7 @@ EACH_WAY(this_end_shuts_its_half) {
 
 SCRIPT(close_sends_what_was_written) {
     int fd = connected_stream(AF_INET);
-    use(fd);
+    exchange_stream(fd);
     order_far(fd, "!d.!w100.");
     send_stream(fd, 300000);
     CALL(close(fd));
@@ -91,7 +74,7 @@ SCRIPT(close_sends_what_was_written) {
 
 SCRIPT(close_with_something_unread_resets) {
     int fd = connected_stream(AF_INET);
-    use(fd);
+    exchange_stream(fd);
     order_far(fd, "!s1000.");
     RECEIVE_STREAM(fd, 10);
     sleep_ms(50);
@@ -102,16 +85,16 @@ SCRIPT(close_with_something_unread_resets) {
 SCRIPT(close_without_linger_resets) {
     int fd = connected_stream(AF_INET);
     struct linger none = { 1, 0 };
-    use(fd);
+    exchange_stream(fd);
     CALL(setsockopt(fd, SOL_SOCKET, SO_LINGER, &none, sizeof none));
-    use(fd);
+    exchange_stream(fd);
     CALL(close(fd));
     far_ended();
 }
 
 SCRIPT(process_that_ends_closes) {
     int fd = connected_stream(AF_INET);
-    use(fd);
+    exchange_stream(fd);
     send_stream(fd, 1000);
     exit(0);
 }
@@ -120,19 +103,19 @@ SCRIPT(timeout_of_a_receive) {
     int fd = connected_stream(AF_INET);
     struct timeval time = { 0, 50000 };
     CALL(setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &time, sizeof time));
-    use(fd);
+    exchange_stream(fd);
     WAITS(50, CALL(recv(fd, &time, 1, 0)));
-    use(fd);
+    exchange_stream(fd);
 }
 
 SCRIPT(nonblocking_by_option) {
     int fd = connected_stream(AF_INET);
     char byte;
-    use(fd);
+    exchange_stream(fd);
     CALL(fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK));
     CALL(recv(fd, &byte, 1, 0));
     CALL(fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) & ~O_NONBLOCK));
-    use(fd);
+    exchange_stream(fd);
     int one = 1;
     CALL(ioctl(fd, FIONBIO, &one));
     CALL(recv(fd, &byte, 1, 0));
@@ -141,7 +124,7 @@ SCRIPT(nonblocking_by_option) {
 SCRIPT(nonblocking_by_flag) {
     int fd = connected_stream(AF_INET);
     char byte;
-    use(fd);
+    exchange_stream(fd);
     CALL(recv(fd, &byte, 1, MSG_DONTWAIT));
     SEND(fd, "x", MSG_DONTWAIT);
     sleep_ms(50);
@@ -152,7 +135,7 @@ SCRIPT(nonblocking_by_flag) {
 SCRIPT(send_that_finds_no_room) {
     int fd = connected_stream(AF_INET);
     static char data[1 << 20];
-    use(fd);
+    exchange_stream(fd);
     order_far(fd, "!w300.");
     sleep_ms(20);
     CALL(fcntl(fd, F_SETFL, O_NONBLOCK));
@@ -163,7 +146,7 @@ SCRIPT(send_that_finds_no_room) {
     long echoed = 0;
     while (echoed < sent && (last = recv(fd, data, sizeof data, 0)) > 0) echoed += last;
     say("all echoed: %d", echoed == sent);
-    use(fd);
+    exchange_stream(fd);
 }
 
 SCRIPT(timeout_of_a_send) {
@@ -171,7 +154,7 @@ SCRIPT(timeout_of_a_send) {
     struct timeval time = { 0, 50000 };
     static char data[1 << 20];
     CALL(setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &time, sizeof time));
-    use(fd);
+    exchange_stream(fd);
     order_far(fd, "!w1000.");
     sleep_ms(20);
     long sent = 0, last = 1;
@@ -184,7 +167,7 @@ SCRIPT(timeout_of_a_send) {
 
 SCRIPT(peek) {
     int fd = connected_stream(AF_INET);
-    use(fd);
+    exchange_stream(fd);
     SEND(fd, "peeked", 0);
     sleep_ms(30);
     RECV(fd, 3, MSG_PEEK);
@@ -196,44 +179,44 @@ SCRIPT(peek) {
 
 SCRIPT(wait_for_all) {
     int fd = connected_stream(AF_INET);
-    use(fd);
+    exchange_stream(fd);
     order_far(fd, "!s100.!w30.!s100.");
     receive_stream(fd, 200, MSG_WAITALL, "all");
-    use(fd);
+    exchange_stream(fd);
 }
 
 SCRIPT(more_follows) {
     int fd = connected_stream(AF_INET);
-    use(fd);
+    exchange_stream(fd);
     SEND(fd, "one", MSG_MORE);
     SEND(fd, "two", MSG_MORE);
     SEND(fd, "three", 0);
     RECEIVE_STREAM(fd, 11);
-    use(fd);
+    exchange_stream(fd);
 }
 
 SCRIPT(cork) {
     int fd = connected_stream(AF_INET);
-    use(fd);
+    exchange_stream(fd);
     SET(fd, IPPROTO_TCP, TCP_CORK, 1);
     SEND(fd, "one", 0);
     SEND(fd, "two", 0);
     SET(fd, IPPROTO_TCP, TCP_CORK, 0);
     RECEIVE_STREAM(fd, 6);
-    use(fd);
+    exchange_stream(fd);
 }
 
 SCRIPT(nothing) {
     int fd = connected_stream(AF_INET);
     char byte;
-    use(fd);
+    exchange_stream(fd);
     CALL(send(fd, "", 0, 0));
     SEND(fd, "x", 0);
     CALL(recv(fd, &byte, 0, 0));
     CALL(recv(fd, &byte, 1, 0));
     CALL(read(fd, &byte, 0));
     CALL(write(fd, "", 0));
-    use(fd);
+    exchange_stream(fd);
 }
 
 /* Connections are adopted after some calls: what came before them is the kernel's to tell. */
@@ -247,7 +230,7 @@ SCRIPT(poll_finds_what_waits_before_its_connection_is_adopted) {
     WAITS(0, POLL(300, { other, POLLIN, 0 }));
     WAITS(0, SELECT(300, READS(fd), WRITES(), EXCEPTS()));
     RECEIVE_STREAM(fd, 10);
-    use(fd);
+    exchange_stream(fd);
 }
 
 /* An edge that nobody was told of stays in the kernel's set when the connection cannot be adopted any more. */
@@ -265,7 +248,7 @@ SCRIPT(read_of_nothing) {
     int fd = connected_stream(AF_INET);
     char data[10];
     struct iovec none[] = { { data, 0 }, { data, 0 } };
-    use(fd);
+    exchange_stream(fd);
     CALL(fcntl(fd, F_SETFL, O_NONBLOCK));
     CALL(readv(fd, none, 2));
     CALL(read(fd, data, 0));
@@ -279,7 +262,7 @@ SCRIPT(vectors) {
     int fd = connected_stream(AF_INET);
     char a[4], b[4];
     struct iovec out[] = { { "one", 3 }, { "", 0 }, { "three", 5 } }, in[] = { { a, 4 }, { b, 4 } };
-    use(fd);
+    exchange_stream(fd);
     CALL(writev(fd, out, 3));
     sleep_ms(30);
     CALL(readv(fd, in, 2));
@@ -289,7 +272,7 @@ SCRIPT(vectors) {
     sleep_ms(30);
     RECVMSG(fd, 20, 0, 0);
     READ(fd, 0);
-    use(fd);
+    exchange_stream(fd);
 }
 
 SCRIPT(source_is_not_told) {
@@ -297,7 +280,7 @@ SCRIPT(source_is_not_told) {
     char data[10];
     struct sockaddr_in from;
     socklen_t length = sizeof from;
-    use(fd);
+    exchange_stream(fd);
     SEND(fd, "x", 0);
     CALL(recvfrom(fd, data, sizeof data, 0, (struct sockaddr *)&from, &length));
     say("length %u", length);
@@ -307,11 +290,11 @@ SCRIPT(source_is_not_told) {
 
 SCRIPT(poll_and_select) {
     int fd = connected_stream(AF_INET);
-    use(fd);
+    exchange_stream(fd);
     POLL(0, { fd, POLLIN | POLLOUT, 0 });
     SEND(fd, "x", 0);
     POLL(1000, { fd, POLLIN, 0 });
-    use(fd);
+    exchange_stream(fd);
     RECEIVE_STREAM(fd, 1);
     SELECT(0, READS(fd), WRITES(fd), EXCEPTS());
     SEND(fd, "x", 0);
@@ -323,13 +306,13 @@ SCRIPT(poll_and_select) {
 
 SCRIPT(epoll) {
     int fd = connected_stream(AF_INET), set = EPOLL();
-    use(fd);
+    exchange_stream(fd);
     EPOLL_ADD(set, fd, EPOLLIN | EPOLLRDHUP);
     EPOLL_WAIT(set, 4, 0);
     SEND(fd, "x", 0);
     EPOLL_WAIT(set, 4, 1000);
     RECEIVE_STREAM(fd, 1);
-    use(fd);
+    exchange_stream(fd);
     order_far(fd, "!c.");
     EPOLL_WAIT(set, 4, 1000);
 }
@@ -337,34 +320,34 @@ SCRIPT(epoll) {
 SCRIPT(epoll_before_use) {
     int fd = connected_stream(AF_INET), set = EPOLL();
     EPOLL_ADD(set, fd, EPOLLIN | EPOLLRDHUP | EPOLLET);
-    use(fd);
+    exchange_stream(fd);
     EPOLL_WAIT(set, 4, 0);
     SEND(fd, "x", 0);
     EPOLL_WAIT(set, 4, 1000);
     RECEIVE_STREAM(fd, 1);
-    use(fd);
+    exchange_stream(fd);
 }
 
 SCRIPT(copies) {
     int fd = connected_stream(AF_INET);
-    use(fd);
+    exchange_stream(fd);
     int copy = CALL(dup(fd));
-    use(copy);
+    exchange_stream(copy);
     CALL(close(fd));
-    use(copy);
+    exchange_stream(copy);
     int other = CALL(fcntl(copy, F_DUPFD_CLOEXEC, 20));
     CALL(dup2(other, 25));
-    use(25);
+    exchange_stream(25);
     CALL(close(copy));
     CALL(close(other));
-    use(25);
+    exchange_stream(25);
     CALL(close(25));
     far_ended();
 }
 
 SCRIPT(number_is_taken_by_another) {
     int fd = connected_stream(AF_INET), pipes[2];
-    use(fd);
+    exchange_stream(fd);
     CALL(pipe(pipes));
     CALL(dup2(pipes[0], fd));
     far_ended();
@@ -375,15 +358,15 @@ SCRIPT(number_is_taken_by_another) {
 static int a;
 
 static int child_uses_it(void) {
-    use(a);
+    exchange_stream(a);
     return 0;
 }
 
 SCRIPT(child_uses_it_too) {
     a = connected_stream(AF_INET);
-    use(a);
+    exchange_stream(a);
     reap(fork_child("child", child_uses_it));
-    use(a);
+    exchange_stream(a);
     CALL(close(a));
     far_ended();
 }
@@ -392,15 +375,15 @@ static int child_ends(void) { return 0; }
 
 SCRIPT(child_that_ends_closes_nothing) {
     a = accepted_stream(AF_INET, 0);
-    use(a);
+    exchange_stream(a);
     reap(fork_child("child", child_ends));
-    use(a);
+    exchange_stream(a);
     CALL(close(a));
     far_ended();
 }
 
 static int child_serves(void) {
-    use(a);
+    exchange_stream(a);
     CALL(close(a));
     return 0;
 }
@@ -414,43 +397,43 @@ SCRIPT(child_serves_what_its_parent_accepted) {
 }
 
 PROGRAM(executed) {
-    use(argument(0));
+    exchange_stream(argument(0));
     CALL(close(argument(0)));
     far_ended();
 }
 
 SCRIPT(kept_over_exec) {
     int fd = connected_stream(AF_INET);
-    use(fd);
+    exchange_stream(fd);
     EXEC("tcp.executed", fd, 0);
 }
 
 SCRIPT(options_are_the_kernels) {
     int fd = connected_stream(AF_INET);
-    use(fd);
+    exchange_stream(fd);
     GET(fd, IPPROTO_TCP, TCP_NODELAY);
     SET(fd, IPPROTO_TCP, TCP_NODELAY, 0);
-    use(fd);
+    exchange_stream(fd);
     GET(fd, IPPROTO_TCP, TCP_NODELAY);
     SET(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
-    use(fd);
+    exchange_stream(fd);
     GET(fd, SOL_SOCKET, SO_KEEPALIVE);
     GET(fd, SOL_SOCKET, SO_TYPE);
     GET(fd, SOL_SOCKET, SO_ERROR);
     GET(fd, SOL_SOCKET, SO_ACCEPTCONN);
     SET(fd, IPPROTO_TCP, 12345, 1);
-    use(fd);
+    exchange_stream(fd);
     GETPEERNAME(fd);
     struct tcp_info info;
     socklen_t length = sizeof info;
     CALL(getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &length));
     say("state %d", info.tcpi_state);
-    use(fd);
+    exchange_stream(fd);
 }
 
 SCRIPT(bytes_that_wait_are_counted) {
     int fd = connected_stream(AF_INET), count = -1;
-    use(fd);
+    exchange_stream(fd);
     order_far(fd, "!s5000.");
     RECEIVE_STREAM(fd, 10);
     sleep_ms(50);
@@ -465,27 +448,27 @@ SCRIPT(file_is_sent) {
     int fd = connected_stream(AF_INET), file = CALL(memfd_create("file", 0));
     CALL(write(file, "contents of a file", 18));
     off_t offset = 0;
-    use(fd);
+    exchange_stream(fd);
     CALL(sendfile(fd, file, &offset, 18));
     RECEIVE_STREAM(fd, 18);
-    use(fd);
+    exchange_stream(fd);
 }
 
 SCRIPT(spliced) {
     int fd = connected_stream(AF_INET), pipes[2];
     CALL(pipe(pipes));
-    use(fd);
+    exchange_stream(fd);
     SEND(fd, "spliced", 0);
     sleep_ms(30);
     CALL(splice(fd, NULL, pipes[1], NULL, 100, 0));
     CALL(splice(pipes[0], NULL, fd, NULL, 100, 0));
     RECEIVE_STREAM(fd, 7);
-    use(fd);
+    exchange_stream(fd);
 }
 
 SCRIPT(stdio) {
     int fd = connected_stream(AF_INET);
-    use(fd);
+    exchange_stream(fd);
     FILE *stream = fdopen(fd, "r+");
     CALL(fprintf(stream, "number %d\n", 7));
     CALL(fflush(stream));
@@ -499,43 +482,43 @@ SCRIPT(stdio) {
 SCRIPT(raw_system_calls) {
     int fd = connected_stream(AF_INET);
     char data[10];
-    use(fd);
+    exchange_stream(fd);
     CALL(syscall(SYS_sendto, fd, "raw", 3, 0, NULL, 0));
     CALL(syscall(SYS_read, fd, data, 3));
     CALL(syscall(SYS_write, fd, "raw", 3));
     CALL(syscall(SYS_recvfrom, fd, data, 3, MSG_WAITALL, NULL, NULL));
-    use(fd);
+    exchange_stream(fd);
 }
 
 SCRIPT(urgent_data) {
     int fd = connected_stream(AF_INET);
     char byte = 0;
-    use(fd);
+    exchange_stream(fd);
     order_far(fd, "!o.");
     sleep_ms(50);
     CALL(recv(fd, &byte, 1, MSG_OOB));
     say("%c", byte);
-    use(fd);
+    exchange_stream(fd);
     CALL(send(fd, "v", 1, MSG_OOB));
-    use(fd);
+    exchange_stream(fd);
 }
 
 SCRIPT(disconnected) {
     int fd = connected_stream(AF_INET);
-    use(fd);
+    exchange_stream(fd);
     CALL(connect(fd, V4(FAR, ECHO_PORT)));
-    use(fd);
+    exchange_stream(fd);
     struct sockaddr nowhere = { .sa_family = AF_UNSPEC };
     CALL(connect(fd, &nowhere, sizeof nowhere));
     far_ended();
     SEND(fd, "x", MSG_NOSIGNAL);
     CALL(connect(fd, V4(FAR, ECHO_PORT)));
-    use(fd);
+    exchange_stream(fd);
 }
 
 SCRIPT(bad_pointers) {
     int fd = connected_stream(AF_INET);
-    use(fd);
+    exchange_stream(fd);
     CALL(send(fd, null(), 5, 0));
     CALL(send(fd, nowhere(), 5, 0));
     SEND(fd, "hello", 0);
@@ -544,7 +527,7 @@ SCRIPT(bad_pointers) {
     RECEIVE_STREAM(fd, 5);
     CALL(recvmsg(fd, null(), 0));
     CALL(sendmsg(fd, null(), 0));
-    use(fd);
+    exchange_stream(fd);
 }
 
 static void on_signal(int number) { (void)number; }
@@ -552,11 +535,11 @@ static void on_signal(int number) { (void)number; }
 SCRIPT(signal_interrupts_a_receive) {
     int fd = connected_stream(AF_INET);
     char byte;
-    use(fd);
+    exchange_stream(fd);
     handle(SIGALRM, on_signal, 0);
     alarm_in_ms(50);
     CALL(recv(fd, &byte, 1, 0));
-    use(fd);
+    exchange_stream(fd);
     handle(SIGALRM, on_signal, SA_RESTART);
     order_far(fd, "!w100.x");
     alarm_in_ms(20);
@@ -567,7 +550,7 @@ static void on_pipe(int number) { say("signal %d", number); }
 
 SCRIPT(broken_pipe) {
     int fd = connected_stream(AF_INET);
-    use(fd);
+    exchange_stream(fd);
     handle(SIGPIPE, on_pipe, 0);
     order_far(fd, "!r.");
     far_ended();
@@ -585,11 +568,11 @@ static void *reads(void *argument) {
 
 SCRIPT(one_thread_sends_and_another_receives) {
     a = connected_stream(AF_INET);
-    use(a);
+    exchange_stream(a);
     struct thread *thread = start_thread("reader", reads, NULL);
     send_stream(a, 100000);
     join_thread(thread);
-    use(a);
+    exchange_stream(a);
 }
 
 static void *waits(void *argument) {
@@ -601,7 +584,7 @@ static void *waits(void *argument) {
 
 SCRIPT(shutdown_ends_a_receive) {
     a = connected_stream(AF_INET);
-    use(a);
+    exchange_stream(a);
     struct thread *thread = start_thread("reader", waits, NULL);
     let_it_wait();
     CALL(shutdown(a, SHUT_RDWR));
@@ -612,7 +595,7 @@ SCRIPT(shutdown_ends_a_receive) {
 static void *asks(void *argument) {
     int fd = connected_stream(AF_INET);
     (void)argument;
-    use(fd);
+    exchange_stream(fd);
     CALL(close(fd));
     return NULL;
 }
@@ -628,18 +611,18 @@ SCRIPT(threads_with_connections_of_their_own) {
 SCRIPT(many_connections) {
     int fds[40];
     for (size_t i = 0; i < LENGTH_OF(fds); i++) fds[i] = connected_stream(AF_INET);
-    for (size_t i = 0; i < LENGTH_OF(fds); i++) use(fds[i]);
+    for (size_t i = 0; i < LENGTH_OF(fds); i++) exchange_stream(fds[i]);
     for (size_t i = 0; i < LENGTH_OF(fds); i += 2) CALL(close(fds[i]));
-    for (size_t i = 1; i < LENGTH_OF(fds); i += 2) use(fds[i]);
+    for (size_t i = 1; i < LENGTH_OF(fds); i += 2) exchange_stream(fds[i]);
 }
 
 SCRIPT(program_that_computes_while_much_comes) {
     int fd = connected_stream(AF_INET);
-    use(fd);
+    exchange_stream(fd);
     order_far(fd, "!s2000000.");
     sleep_ms(400);
     RECEIVE_STREAM(fd, 2000000);
-    use(fd);
+    exchange_stream(fd);
 }
 
 SCRIPT(listener_goes_on_while_connections_are_used) {
@@ -651,7 +634,7 @@ SCRIPT(listener_goes_on_while_connections_are_used) {
         say("far end dials: %d", far_asks(&request).length);
         int fd = CALL(accept4(listener, NULL, NULL, i % 2 ? SOCK_NONBLOCK : 0));
         if (i % 2) CALL(fcntl(fd, F_SETFL, 0));
-        use(fd);
+        exchange_stream(fd);
     }
 }
 
@@ -686,7 +669,7 @@ SCRIPT(epoll_of_several) {
     for (int i = 0; i < 3; i++) {
         fds[i] = connected_stream(AF_INET);
         EPOLL_ADD(set, fds[i], EPOLLIN);
-        use(fds[i]);
+        exchange_stream(fds[i]);
     }
     EPOLL_WAIT(set, 8, 0);
     for (int i = 0; i < 3; i++) {
@@ -701,13 +684,13 @@ SCRIPT(epoll_of_several) {
     epoll_and_show_sorted(set, "both");
     CALL(close(fds[1]));
     EPOLL_WAIT(set, 8, 0);
-    use(fds[2]);
+    exchange_stream(fds[2]);
 }
 
 SCRIPT(epoll_for_room) {
     int fd = connected_stream(AF_INET), set = EPOLL();
     static char data[1 << 20];
-    use(fd);
+    exchange_stream(fd);
     EPOLL_ADD(set, fd, EPOLLOUT | EPOLLET);
     EPOLL_WAIT(set, 8, 1000);
     EPOLL_WAIT(set, 8, 0);
@@ -723,7 +706,7 @@ SCRIPT(epoll_for_room) {
 SCRIPT(epoll_one_shot) {
     int fd = connected_stream(AF_INET), set = EPOLL();
     EPOLL_ADD(set, fd, EPOLLIN | EPOLLONESHOT);
-    use(fd);
+    exchange_stream(fd);
     SEND(fd, "x", 0);
     sleep_ms(50);
     EPOLL_WAIT(set, 8, 1000);
@@ -895,7 +878,7 @@ static void *sends_much(void *argument) {
 SCRIPT(owner_changes_within_a_send) {
     a = connected_stream(AF_INET);
     int one = 1;
-    use(a);
+    exchange_stream(a);
     order_far(a, "!d.!w200.");
     struct thread *thread = start_thread("sends", sends_much, NULL);
     let_it_wait();

@@ -22,8 +22,8 @@ use crate::id::SocketId;
 struct How {
     /// A child has done it for the sets that are shared.
     by_child: bool,
-    /// What is true of the socket was told here.
-    has_told: bool,
+    /// What was told here, if it still is true of the socket.
+    told: Events,
 }
 
 /// One of them.
@@ -84,16 +84,19 @@ impl Sets {
         self.claimed_without_sets.push(id);
     }
 
-    /// A socket is the kernel's from now on: the other way. `by_child`: a child has done it for the sets that are shared, as they were
+    /// A socket is the kernel's from now on: the other way. `was_true`: what could be told here before. `by_child`: a child has done it for the sets that are shared, as they were
     /// at the fork, and what it has changed, deleted or been notified of since holds.
-    pub(crate) fn handed_over(&mut self, id: SocketId, socket: FlowSocket, by_child: bool) {
-        let has_told = |registration| (registration, self.epoll.has_told(&registration));
-        let registered: Vec<_> = self.epoll.registrations_of(id).map(has_told).collect();
+    pub(crate) fn handed_over(&mut self, id: SocketId, socket: FlowSocket, was_true: Events, by_child: bool) {
+        let told = |registration| {
+            let told = if self.epoll.has_told(&registration) { was_true } else { Events::empty() };
+            (registration, told)
+        };
+        let registered: Vec<_> = self.epoll.registrations_of(id).map(told).collect();
         let without_sets = self.claimed_without_sets.extract_if(.., |claimed| *claimed == id).count() > 0;
-        for (registration, has_told) in registered {
+        for (registration, told) in registered {
             let (set, mut interest) = (registration.set, registration.interest);
             if registration.is_armed() {
-                let how = How { by_child: by_child && !without_sets, has_told };
+                let how = How { by_child: by_child && !without_sets, told };
                 interest.fd = match names(interest.fd, socket.inode) {
                     true => {
                         self.register(set, interest, how);
@@ -122,7 +125,7 @@ impl Sets {
         }
     }
 
-    fn register(&mut self, id: SetId, interest: Interest, How { by_child, has_told }: How) {
+    fn register(&mut self, id: SetId, interest: Interest, How { by_child, told }: How) {
         let half = &mut self.halves[id.index()];
         let Some((set, fd)) = half.descriptor.zip(Descriptor::new(interest.fd)) else { return };
         let (data, flags) = as_kernel_has(&interest);
@@ -130,8 +133,8 @@ impl Sets {
         let registered = match changed.map(|(_, operation)| *operation) {
             None if by_child && half.is_shared => Ok(()),
             Some(Operation::Modify) if by_child => kernel::modify(set, fd, data, flags),
-            None => add(set, fd, &interest, has_told),
-            Some(_) => match add(set, fd, &interest, has_told) {
+            None => add(set, fd, &interest, told),
+            Some(_) => match add(set, fd, &interest, told) {
                 // As it was at the fork.
                 Err(Errno::EXIST) => kernel::modify(set, fd, data, flags),
                 added => added,
@@ -155,7 +158,7 @@ impl Sets {
         let copied = half.descriptor.zip(descriptor::copy(socket.descriptor.as_fd()).ok());
         let Some((set, own)) = copied else { return interest.fd };
         let number = own.as_raw_fd();
-        let added = Descriptor::new(number).map(|own| add(set, own, &interest, how.has_told));
+        let added = Descriptor::new(number).map(|own| add(set, own, &interest, how.told));
         half.kernel_members += u32::from(added == Some(Ok(())));
         descriptor::close(own);
         number
@@ -254,10 +257,10 @@ fn names(fd: i32, inode: u64) -> bool {
     Descriptor::new(fd).is_some_and(|fd| fstat(fd).is_ok_and(|found| found.st_ino == inode))
 }
 
-/// Adds it to the kernel's set, which tells at once what is true. `has_told`: not what is now.
-fn add(set: Descriptor, fd: Descriptor, interest: &Interest, has_told: bool) -> Result<(), Errno> {
+/// Adds it to the kernel's set, which tells at once what is true. `told`: of that not these.
+fn add(set: Descriptor, fd: Descriptor, interest: &Interest, told: Events) -> Result<(), Errno> {
     let (data, flags) = as_kernel_has(interest);
-    let told = if has_told { ready::true_of(fd, interest.events) } else { Events::empty() };
+    let told = if told.is_empty() { told } else { told & ready::true_of(fd, interest.events) };
     kernel::add(set, fd, data, flags)?;
     if !told.is_empty() && !(ready::take_out(set, fd, interest.data) - told).is_empty() {
         // More has come meanwhile.

@@ -132,7 +132,7 @@ impl<H: Host> Sockets<H> {
                 engine.close_connection(flow);
                 // Whether the kernel's sets had told what is true of it they did not say: told twice is better than never.
                 self.sets.raise(id, Events::ARRIVED | Events::SENDABLE);
-                self.sets.handed_over(id, FlowSocket { descriptor: shadow, inode }, false);
+                self.sets.handed_over(id, FlowSocket { descriptor: shadow, inode }, Events::empty(), false);
                 Err(why)
             }
         }
@@ -247,6 +247,7 @@ impl<H: Host> Sockets<H> {
     /// Gives a connection to the kernel.
     pub(super) fn release_now(&mut self, fd: i32, reason: Reason) {
         self.tell_round_trip(fd);
+        let was_true = self.carried(fd).map_or(Events::empty(), |id| self.readiness_of(id));
         let Some(stream) = self.streams.take(fd) else { return };
         let Stream { id: socket, shadow, inode, carried, flow, .. } = *stream;
         let (id, reuse_address, host) = (carried.id(), carried.reuses_address(), self.host.clone());
@@ -259,16 +260,17 @@ impl<H: Host> Sockets<H> {
             engine.stack().tcp_remove(id);
             let _ = adoption::end_by(shadow, reuse_address, &repair);
         }
-        engine.close_connection(flow);
+        // Before anything comes to the kernel's socket: an edge of which the kernel's sets do not know is never told.
+        self.sets.handed_over(socket, FlowSocket { descriptor: shadow, inode }, was_true, false);
         let now = self.time();
         if let Some(engine) = self.engine() {
+            engine.close_connection(flow);
             // What came since its facts were taken.
             engine.expect_late_segments(now, flow, FlowSocket { descriptor: shadow, inode });
             engine.take_in_all(now);
             engine.give_late_segments();
         }
         self.raise_readable();
-        self.sets.handed_over(socket, FlowSocket { descriptor: shadow, inode }, false);
         self.page.count(Counter::ConnectionsReleased, 1);
         self.tell_released(fd, reason);
         // Calls that wait for it wait in the kernel from now on.

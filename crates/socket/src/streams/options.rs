@@ -11,11 +11,15 @@ use rustix::net::sockopt::{self, Timeout, ip_tos, tcp_nodelay};
 use crate::reason::{Reason, Why};
 
 /// Options that the stack has not: level and name. Set to anything but 0, the kernel serves the socket.
-const ONLY_KERNEL: [(i32, i32); 5] = [
+const ONLY_KERNEL: [(i32, i32); 9] = [
     (libc::IPPROTO_TCP, libc::TCP_CORK),
+    (libc::IPPROTO_TCP, libc::TCP_INQ),
+    (libc::IPPROTO_TCP, libc::TCP_NOTSENT_LOWAT),
+    (libc::SOL_SOCKET, libc::SO_MARK),
     (libc::SOL_SOCKET, libc::SO_OOBINLINE),
     (libc::SOL_SOCKET, libc::SO_ZEROCOPY),
     (libc::SOL_SOCKET, libc::SO_TIMESTAMP),
+    (libc::SOL_SOCKET, libc::SO_TIMESTAMPNS),
     (libc::SOL_SOCKET, libc::SO_TIMESTAMPING),
 ];
 

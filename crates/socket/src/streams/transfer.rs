@@ -34,21 +34,44 @@ pub enum StreamCall<R> {
 
 impl<H: Host> Sockets<H> {
     /// Receives: `read` is lent what waits, in one piece or two, and says how many of these bytes are read, and what the call gives. All that has
-    /// come is part of it, up to `wanted_bytes`.
+    /// come is part of it, up to `wanted_bytes`. `may_wait`: the call would rather wait for what SO_RCVLOWAT says than have less.
     #[inline]
     pub fn receive_stream<R>(
         &mut self,
         fd: i32,
         wanted_bytes: usize,
+        may_wait: bool,
         mut read: impl FnMut(&[u8], &[u8]) -> (usize, R),
     ) -> StreamCall<R> {
-        let connection = self.streams.get(fd).map(|stream| stream.carried.id());
-        let ready_bytes =
-            connection.zip(self.engine_ref()).map_or(0, |(id, engine)| engine.stack_ref().tcp_readable_bytes(id));
-        if ready_bytes < wanted_bytes {
+        if self.stream_ready_bytes(fd) < wanted_bytes {
             self.drive_streams();
+            if may_wait && self.waits_for_more(fd, wanted_bytes) {
+                return self.nothing_to_read(fd);
+            }
         }
         self.read_stream(fd, &mut read)
+    }
+
+    #[inline]
+    fn stream_ready_bytes(&self, fd: i32) -> usize {
+        let connection = self.streams.get(fd).map(|stream| stream.carried.id());
+        connection.zip(self.engine_ref()).map_or(0, |(id, engine)| engine.stack_ref().tcp_readable_bytes(id))
+    }
+
+    /// Whether a receive that blocks waits on: there is neither what it wants, nor what SO_RCVLOWAT says, nor the end.
+    fn waits_for_more(&self, fd: i32, wanted_bytes: usize) -> bool {
+        let Some((stream, engine)) = self.streams.get(fd).zip(self.engine_ref()) else { return false };
+        let (id, stack) = (stream.carried.id(), engine.stack_ref());
+        !stream.options.is_nonblocking
+            && stack.tcp_readable_bytes(id) < wanted_bytes
+            && stack.tcp_readiness(id).is_some_and(|readiness| !readiness.readable)
+    }
+
+    /// As [`Self::read_stream`] finds it.
+    fn nothing_to_read<R>(&self, fd: i32) -> StreamCall<R> {
+        let Some(stream) = self.streams.get(fd) else { return StreamCall::Kernel };
+        let options = stream.options;
+        StreamCall::WouldBlock { is_nonblocking: options.is_nonblocking, timeout: options.receive_timeout }
     }
 
     /// `SO_REUSEADDR` of a connection that is carried; `None`: the kernel knows.

@@ -1,0 +1,345 @@
+/* Options of TCP connections: what the kernel answers, before, while and after something is sent. */
+#include "script.h"
+
+#include <linux/sockios.h>
+#include <netinet/tcp.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+
+/* Sets an option of a connection that is in use, uses it on, and asks for it. */
+#define OPTION_IN_USE(name, level, option, value)   \
+    EACH_WAY(name) {                                \
+        exchange_stream(fd);                        \
+        SET(fd, level, option, value);              \
+        exchange_stream(fd);                        \
+        GET(fd, level, option);                     \
+        exchange_stream(fd);                        \
+    }
+
+OPTION_IN_USE(small_segments_at_once, IPPROTO_TCP, TCP_NODELAY, 0)
+OPTION_IN_USE(time_until_given_up, IPPROTO_TCP, TCP_USER_TIMEOUT, 5000)
+OPTION_IN_USE(kept_alive, SOL_SOCKET, SO_KEEPALIVE, 1)
+OPTION_IN_USE(priority, SOL_SOCKET, SO_PRIORITY, 3)
+
+/* What the kernel answers changes with what was sent. */
+SCRIPT(answers_at_once_or_not) {
+    int fd = connected_stream(AF_INET);
+    exchange_stream(fd);
+    SET(fd, IPPROTO_TCP, TCP_QUICKACK, 0);
+    exchange_stream(fd);
+    SET(fd, IPPROTO_TCP, TCP_QUICKACK, 1);
+    exchange_stream(fd);
+}
+
+SCRIPT(options_of_keeping_alive) {
+    int fd = connected_stream(AF_INET);
+    exchange_stream(fd);
+    SET(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
+    SET(fd, IPPROTO_TCP, TCP_KEEPIDLE, 10);
+    SET(fd, IPPROTO_TCP, TCP_KEEPINTVL, 2);
+    SET(fd, IPPROTO_TCP, TCP_KEEPCNT, 3);
+    SET(fd, IPPROTO_TCP, TCP_KEEPIDLE, 0);
+    SET(fd, IPPROTO_TCP, TCP_KEEPINTVL, 40000);
+    exchange_stream(fd);
+    GET(fd, IPPROTO_TCP, TCP_KEEPIDLE);
+    GET(fd, IPPROTO_TCP, TCP_KEEPINTVL);
+    GET(fd, IPPROTO_TCP, TCP_KEEPCNT);
+}
+
+SCRIPT(connection_that_is_kept_alive) {
+    int fd = connected_stream(AF_INET);
+    SET(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
+    SET(fd, IPPROTO_TCP, TCP_KEEPIDLE, 1);
+    SET(fd, IPPROTO_TCP, TCP_KEEPINTVL, 1);
+    exchange_stream(fd);
+    sleep_ms(2500);
+    exchange_stream(fd);
+}
+
+SCRIPT(marks_of_packets) {
+    int fd = connected_stream(AF_INET);
+    exchange_stream(fd);
+    SET(fd, IPPROTO_IP, IP_TOS, 0x10);
+    exchange_stream(fd);
+    GET(fd, IPPROTO_IP, IP_TOS);
+    SET(fd, IPPROTO_IP, IP_TTL, 5);
+    exchange_stream(fd);
+    GET(fd, IPPROTO_IP, IP_TTL);
+    SET(fd, IPPROTO_IP, IP_TTL, 300);
+    exchange_stream(fd);
+}
+
+SCRIPT(marks_of_packets_over_ipv6) {
+    int fd = connected_stream(AF_INET6);
+    exchange_stream(fd);
+    SET(fd, IPPROTO_IPV6, IPV6_TCLASS, 0x20);
+    exchange_stream(fd);
+    GET(fd, IPPROTO_IPV6, IPV6_TCLASS);
+    SET(fd, IPPROTO_IPV6, IPV6_UNICAST_HOPS, 7);
+    exchange_stream(fd);
+    GET(fd, IPPROTO_IPV6, IPV6_UNICAST_HOPS);
+}
+
+SCRIPT(sizes_of_buffers) {
+    int fd = connected_stream(AF_INET);
+    exchange_stream(fd);
+    SET(fd, SOL_SOCKET, SO_RCVBUF, 20000);
+    exchange_stream(fd);
+    GET(fd, SOL_SOCKET, SO_RCVBUF);
+    SET(fd, SOL_SOCKET, SO_SNDBUF, 20000);
+    exchange_stream(fd);
+    GET(fd, SOL_SOCKET, SO_SNDBUF);
+    order_far(fd, "!s200000.");
+    RECEIVE_STREAM(fd, 200000);
+    for (int i = 0; i < 10; i++) {
+        send_stream(fd, 10000);
+        RECEIVE_STREAM(fd, 10000);
+    }
+}
+
+SCRIPT(size_of_segments) {
+    int fd = CALL(socket(AF_INET, SOCK_STREAM, 0));
+    SET(fd, IPPROTO_TCP, TCP_MAXSEG, 600);
+    CALL(connect(fd, V4(FAR, ECHO_PORT)));
+    SET(fd, IPPROTO_TCP, TCP_NODELAY, 1);
+    exchange_stream(fd);
+    GET(fd, IPPROTO_TCP, TCP_MAXSEG);
+    order_far(fd, "!s50000.");
+    RECEIVE_STREAM(fd, 50000);
+    send_stream(fd, 20000);
+    RECEIVE_STREAM(fd, 20000);
+    SET(fd, IPPROTO_TCP, TCP_MAXSEG, 500);
+    exchange_stream(fd);
+    GET(fd, IPPROTO_TCP, TCP_MAXSEG);
+}
+
+SCRIPT(window_that_is_clamped) {
+    int fd = connected_stream(AF_INET);
+    exchange_stream(fd);
+    SET(fd, IPPROTO_TCP, TCP_WINDOW_CLAMP, 8000);
+    exchange_stream(fd);
+    order_far(fd, "!s100000.");
+    RECEIVE_STREAM(fd, 100000);
+}
+
+SCRIPT(congestion_control_by_name) {
+    int fd = connected_stream(AF_INET);
+    char name[16] = "";
+    socklen_t length = sizeof name;
+    exchange_stream(fd);
+    CALL(getsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, name, &length));
+    say("%s, %u", name, length);
+    CALL(setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, "reno", 4));
+    exchange_stream(fd);
+    length = sizeof name;
+    CALL(getsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, name, &length));
+    say("%s, %u", name, length);
+    CALL(setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, "nonsense", 8));
+    exchange_stream(fd);
+}
+
+SCRIPT(bytes_not_yet_sent_that_are_room) {
+    int fd = connected_stream(AF_INET);
+    exchange_stream(fd);
+    SET(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, 16384);
+    exchange_stream(fd);
+    GET(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT);
+    POLL(0, { fd, POLLOUT, 0 });
+    send_stream(fd, 50000);
+    RECEIVE_STREAM(fd, 50000);
+}
+
+SCRIPT(linger_that_waits) {
+    int fd = connected_stream(AF_INET);
+    struct linger wait = { 1, 2 };
+    exchange_stream(fd);
+    CALL(setsockopt(fd, SOL_SOCKET, SO_LINGER, &wait, sizeof wait));
+    GET(fd, SOL_SOCKET, SO_LINGER);
+    exchange_stream(fd);
+    order_far(fd, "!d.");
+    send_stream(fd, 100000);
+    CALL(close(fd));
+    far_ended();
+}
+
+SCRIPT(answers_about_what_a_connection_is) {
+    int fd = accepted_stream(AF_INET, 0);
+    exchange_stream(fd);
+    GET(fd, SOL_SOCKET, SO_TYPE);
+    GET(fd, SOL_SOCKET, SO_DOMAIN);
+    GET(fd, SOL_SOCKET, SO_PROTOCOL);
+    GET(fd, SOL_SOCKET, SO_ACCEPTCONN);
+    GET(fd, SOL_SOCKET, SO_REUSEADDR);
+    GET(fd, SOL_SOCKET, SO_REUSEPORT);
+    GET(fd, SOL_SOCKET, SO_BROADCAST);
+    GET(fd, SOL_SOCKET, SO_OOBINLINE);
+    GET(fd, IPPROTO_TCP, TCP_DEFER_ACCEPT);
+    GET(fd, IPPROTO_TCP, TCP_SYNCNT);
+    GET(fd, IPPROTO_TCP, TCP_LINGER2);
+    GET(fd, IPPROTO_TCP, TCP_ULP);
+    GETSOCKNAME(fd);
+    struct stat file;
+    CALL(fstat(fd, &file));
+    say("a socket: %d", S_ISSOCK(file.st_mode));
+    CALL(isatty(fd));
+    exchange_stream(fd);
+}
+
+SCRIPT(answer_into_little_room) {
+    int fd = connected_stream(AF_INET);
+    struct tcp_info info;
+    exchange_stream(fd);
+    for (socklen_t room = 0; room < 40; room += 13) {
+        socklen_t length = room;
+        CALL(getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &length));
+        say("%u", length);
+    }
+    socklen_t length = 2;
+    int value = 0;
+    CALL(getsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &value, &length));
+    say("%u", length);
+    CALL(getsockopt(fd, IPPROTO_TCP, TCP_INFO, null(), &length));
+    CALL(getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, null()));
+    exchange_stream(fd);
+}
+
+SCRIPT(facts_of_a_connection) {
+    int fd = connected_stream(AF_INET);
+    struct tcp_info info;
+    socklen_t length = sizeof info;
+    exchange_stream(fd);
+    order_far(fd, "!s3000.");
+    RECEIVE_STREAM(fd, 3000);
+    CALL(getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &length));
+    say("state %d, options %#x, segments of %u bytes", info.tcpi_state, info.tcpi_options & 7, info.tcpi_snd_mss);
+    say("unacked %u, lost %u, retransmitted %u", info.tcpi_unacked, info.tcpi_lost, info.tcpi_total_retrans);
+    say("window scales %d and %d", info.tcpi_snd_wscale, info.tcpi_rcv_wscale);
+    exchange_stream(fd);
+}
+
+SCRIPT(bytes_that_wait_are_asked_for) {
+    int fd = connected_stream(AF_INET), count = -1;
+    exchange_stream(fd);
+    CALL(ioctl(fd, FIONREAD, &count));
+    say("%d", count);
+    order_far(fd, "!s77.");
+    sleep_ms(50);
+    CALL(ioctl(fd, SIOCINQ, &count));
+    say("%d", count);
+    RECV(fd, 7, MSG_PEEK);
+    CALL(ioctl(fd, SIOCINQ, &count));
+    say("%d", count);
+    RECEIVE_STREAM(fd, 70);
+    CALL(ioctl(fd, SIOCINQ, &count));
+    say("%d", count);
+    CALL(ioctl(fd, SIOCOUTQNSD, &count));
+    say("%d", count);
+    order_far(fd, "!c.");
+    sleep_ms(50);
+    CALL(ioctl(fd, SIOCINQ, &count));
+    say("%d", count);
+}
+
+SCRIPT(stamps_of_bytes) {
+    int fd = connected_stream(AF_INET);
+    exchange_stream(fd);
+    SET(fd, SOL_SOCKET, SO_TIMESTAMP, 1);
+    GET(fd, SOL_SOCKET, SO_TIMESTAMP);
+    order_far(fd, "!s5.");
+    sleep_ms(30);
+    char data[10], control[100];
+    struct iovec part = { data, 10 };
+    struct msghdr message = { .msg_iov = &part, .msg_iovlen = 1, .msg_control = control, .msg_controllen = 100 };
+    CALL(recvmsg(fd, &message, 0));
+    struct cmsghdr *header = CMSG_FIRSTHDR(&message);
+    say("stamped: %d", header && header->cmsg_type == SO_TIMESTAMP);
+    exchange_stream(fd);
+}
+
+SCRIPT(bytes_that_wait_are_told_with_a_receive) {
+    int fd = connected_stream(AF_INET);
+    exchange_stream(fd);
+    SET(fd, IPPROTO_TCP, TCP_INQ, 1);
+    order_far(fd, "!s50.");
+    sleep_ms(30);
+    char data[10], control[100];
+    struct iovec part = { data, 10 };
+    struct msghdr message = { .msg_iov = &part, .msg_iovlen = 1, .msg_control = control, .msg_controllen = 100 };
+    CALL(recvmsg(fd, &message, 0));
+    struct cmsghdr *header = CMSG_FIRSTHDR(&message);
+    say("left: %d", header && header->cmsg_type == TCP_CM_INQ ? *(int *)CMSG_DATA(header) : -1);
+    RECEIVE_STREAM(fd, 40);
+    exchange_stream(fd);
+}
+
+SCRIPT(time_of_a_receive_that_changes) {
+    int fd = connected_stream(AF_INET);
+    struct timeval time = { 0, 50000 }, none = { 0, 0 }, wrong = { 0, 2000000 };
+    char byte;
+    exchange_stream(fd);
+    CALL(setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &time, sizeof time));
+    WAITS(50, CALL(recv(fd, &byte, 1, 0)));
+    CALL(setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &wrong, sizeof wrong));
+    CALL(setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &time, 4));
+    CALL(setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &none, sizeof none));
+    order_far(fd, "!w80.!s1.");
+    CALL(recv(fd, &byte, 1, 0));
+    exchange_stream(fd);
+}
+
+SCRIPT(bound_to_an_interface) {
+    int fd = connected_stream(AF_INET);
+    exchange_stream(fd);
+    CALL(setsockopt(fd, SOL_SOCKET, SO_BINDTODEVICE, INTERFACE, sizeof INTERFACE));
+    exchange_stream(fd);
+    CALL(setsockopt(fd, SOL_SOCKET, SO_BINDTODEVICE, "nosuch", 7));
+    exchange_stream(fd);
+}
+
+SCRIPT(busy_polling_of_its_own) {
+    int fd = connected_stream(AF_INET);
+    exchange_stream(fd);
+    SET(fd, SOL_SOCKET, SO_BUSY_POLL, 20);
+    exchange_stream(fd);
+    GET(fd, SOL_SOCKET, SO_BUSY_POLL);
+}
+
+SCRIPT(calls_for_sockets_that_are_not_connected) {
+    int fd = connected_stream(AF_INET);
+    exchange_stream(fd);
+    CALL(listen(fd, 5));
+    CALL(accept(fd, NULL, NULL));
+    CALL(bind(fd, V4(NEAR, PORT(1))));
+    CALL(connect(fd, V4(FAR, PORT(2))));
+    exchange_stream(fd);
+}
+
+SCRIPT(repaired_by_the_program) {
+    int fd = connected_stream(AF_INET);
+    exchange_stream(fd);
+    SET(fd, IPPROTO_TCP, TCP_REPAIR, 1);
+    GET(fd, IPPROTO_TCP, TCP_REPAIR);
+    SET(fd, IPPROTO_TCP, TCP_REPAIR, 0);
+    exchange_stream(fd);
+}
+
+SCRIPT(upper_protocol_that_is_not_there) {
+    int fd = connected_stream(AF_INET);
+    exchange_stream(fd);
+    CALL(setsockopt(fd, IPPROTO_TCP, TCP_ULP, "nonsense", 8));
+    exchange_stream(fd);
+}
+
+SCRIPT(levels_and_options_that_are_not_there) {
+    int fd = connected_stream(AF_INET);
+    exchange_stream(fd);
+    SET(fd, 250, 1, 1);
+    SET(fd, SOL_SOCKET, 9999, 1);
+    SET(fd, IPPROTO_UDP, 1, 1);
+    SET(fd, IPPROTO_IPV6, IPV6_TCLASS, 1);
+    GET(fd, 250, 1);
+    GET(fd, SOL_SOCKET, 9999);
+    CALL(setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, null(), 4));
+    CALL(setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &fd, 1));
+    exchange_stream(fd);
+}
