@@ -296,6 +296,23 @@ SCRIPT(bound_to_an_interface) {
     exchange_stream(fd);
 }
 
+SCRIPT(rate_that_is_limited) {
+    int fd = connected_stream(AF_INET);
+    exchange_stream(fd);
+    SET(fd, SOL_SOCKET, SO_MAX_PACING_RATE, 1000000);
+    exchange_stream(fd);
+    GET(fd, SOL_SOCKET, SO_MAX_PACING_RATE);
+    exchange_stream(fd);
+}
+
+SCRIPT(packets_from_far_away_are_dropped) {
+    int fd = connected_stream(AF_INET);
+    exchange_stream(fd);
+    SET(fd, IPPROTO_IP, IP_MINTTL, 30);
+    exchange_stream(fd);
+    GET(fd, IPPROTO_IP, IP_MINTTL);
+}
+
 SCRIPT(busy_polling_of_its_own) {
     int fd = connected_stream(AF_INET);
     exchange_stream(fd);

@@ -23,6 +23,14 @@ const ONLY_KERNEL: [(i32, i32); 9] = [
     (libc::SOL_SOCKET, libc::SO_TIMESTAMPING),
 ];
 
+/// Packets that come from further away are dropped (RFC 5082).
+const LEAST_HOPS_V4: (i32, i32) = (libc::IPPROTO_IP, libc::IP_MINTTL);
+const LEAST_HOPS_V6: (i32, i32) = (libc::IPPROTO_IPV6, libc::IPV6_MINHOPCOUNT);
+/// SO_MAX_PACING_RATE, of bytes that leave as fast as they can.
+const NO_PACING: i32 = -1;
+/// What IP_TTL is where neither the program nor `net.ipv4.ip_default_ttl` says anything else.
+const DEFAULT_TTL: i32 = 64;
+
 /// See the module.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct StreamOptions {
@@ -45,6 +53,13 @@ impl StreamOptions {
                 return Err(Why::option(level, name));
             }
         }
+        let (level, name) = if is_v4 { LEAST_HOPS_V4 } else { LEAST_HOPS_V6 };
+        if int(level, name)? != 0 {
+            return Err(Why::option(level, name));
+        }
+        if int(libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE)? != NO_PACING {
+            return Err(Why::option(libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE));
+        }
         let seconds_ns = |seconds: i32| u64::try_from(seconds).unwrap_or(0) * 1_000_000_000;
         let keepalive = match int(libc::SOL_SOCKET, libc::SO_KEEPALIVE)? {
             0 => None,
@@ -62,6 +77,7 @@ impl StreamOptions {
             user_timeout_ns: Some(user_timeout_ms * 1_000_000).filter(|ns| *ns != 0),
             receive_low_water_bytes: int(libc::SOL_SOCKET, libc::SO_RCVLOWAT)?.max(1).cast_unsigned(),
             leaves_ending: true,
+            ttl: hops(&int, is_v4)?,
             tos: if is_v4 { ip_tos(shadow).unwrap_or(0) } else { int(libc::IPPROTO_IPV6, libc::IPV6_TCLASS)? as u8 },
             ..defaults
         };
@@ -73,5 +89,40 @@ impl StreamOptions {
             receive_timeout: timeout(Timeout::Recv),
             send_timeout: timeout(Timeout::Send),
         })
+    }
+}
+
+/// How far packets go, where that is not the route's to say: the kernel does not tell whether the program has set IP_TTL, and knows the route
+/// only for IPv6.
+fn hops(int: &impl Fn(i32, i32) -> Result<i32, Why>, is_v4: bool) -> Result<Option<u8>, Why> {
+    let hops = match is_v4 {
+        true => Some(int(libc::IPPROTO_IP, libc::IP_TTL)?).filter(|hops| *hops != DEFAULT_TTL),
+        false => Some(int(libc::IPPROTO_IPV6, libc::IPV6_UNICAST_HOPS)?),
+    };
+    Ok(hops.and_then(|hops| u8::try_from(hops).ok()))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{TcpListener, TcpStream};
+    use std::os::fd::AsRawFd;
+
+    use super::*;
+
+    #[test]
+    fn connection_whose_program_set_how_far_packets_go_keeps_that() {
+        for (address, is_v4) in [("127.0.0.1:0", true), ("[::1]:0", false)] {
+            let listener = TcpListener::bind(address).unwrap();
+            let stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+            let read = || StreamOptions::read(Descriptor::new(stream.as_raw_fd()).unwrap(), is_v4).unwrap().tcp.ttl;
+            let before = read();
+            assert!(before.is_none() || !is_v4, "{before:?}");
+            let set = match is_v4 {
+                true => sockopt::set_ip_ttl(&stream, 5),
+                false => sockopt::set_ipv6_unicast_hops(&stream, Some(5)),
+            };
+            set.unwrap();
+            assert_eq!(read(), Some(5), "{address}");
+        }
     }
 }
