@@ -121,6 +121,10 @@ fn send_all(fd: c_int, segments: Option<&Segments<'_>>, flags: c_int, original: 
 }
 
 fn send_rest(fd: c_int, segments: &Segments<'_>, sent: usize, flags: c_int) -> ssize_t {
+    if has_failed(fd) {
+        // The next call tells how: the kernel tells it once.
+        return sent as ssize_t;
+    }
     let mut skip = sent;
     let rest = segments.slices().filter_map(|slice| {
         let skipped = skip.min(slice.len());
@@ -136,6 +140,14 @@ fn send_rest(fd: c_int, segments: &Segments<'_>, sent: usize, flags: c_int) -> s
     let more = unsafe { real::sendmsg(fd, &raw const message, flags) };
     // An error is for the next call.
     sent as ssize_t + more.max(0)
+}
+
+/// Whether an error of a kernel's connection waits to be told.
+fn has_failed(fd: c_int) -> bool {
+    let mut asked = libc::pollfd { fd, events: 0, revents: 0 };
+    // SAFETY: one live entry; it waits for nothing.
+    let found = unsafe { real::poll(&raw mut asked, 1, 0) };
+    found > 0 && asked.revents & libc::POLLERR != 0
 }
 
 /// Makes attempts until one ends the call. What the kernel is to do it does in a call that is counted. The call's fd, flags and what it waits for.

@@ -95,6 +95,8 @@ impl Comparison {
                     ALL
                 }
             }
+            // With a port of its own it leaves them to the kernel.
+            Self::Library if script.starts_with(CONNECTIONS) => &[Run::Spinning],
             Self::ByAgent if script.starts_with(CONNECTIONS) => &[Run::ByAgent, Run::ByAgentForever],
             _ => self.runs(),
         }
