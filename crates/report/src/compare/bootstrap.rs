@@ -2,14 +2,15 @@
 
 use super::{CompareOptions, Figure, Verdict};
 use crate::record::{Block, Run};
-use crate::statistics::rank::NORMAL_95;
-use crate::statistics::spread::student_95;
+use crate::statistics::student::two_sided_point;
 use crate::statistics::trend::median;
 
 /// Below this many rounds the spread between rounds is hardly known.
 pub(super) const FEW_ROUNDS: usize = 5;
 /// Odd against even needs two of each.
 const LEAST_ROUNDS: usize = 4;
+/// Student's distribution of so many degrees of freedom is the normal one.
+const NORMAL: f64 = 1e6;
 
 /// One side's figures: a list of blocks for each round.
 pub(super) struct Side(Vec<Vec<f64>>);
@@ -99,12 +100,14 @@ fn interval(a: &Side, b: &Side, ratio: f64, options: CompareOptions, seed: u64) 
         })
         .collect();
     logs.sort_unstable_by(f64::total_cmp);
-    let tail = (1.0 - options.confidence.clamp(0.5, 0.9999)) / 2.0;
+    let wrong = 1.0 - options.confidence.clamp(0.5, 0.9999);
+    let tail = wrong / 2.0;
     let last = (logs.len() - 1) as f64;
     let low = logs[(tail * last).floor() as usize];
     let high = logs[((1.0 - tail) * last).ceil() as usize];
     let rounds = a.0.len().min(b.0.len()) as f64;
-    let widen = (rounds / (rounds - 1.0)).sqrt() * student_95(rounds as u64 - 1) / NORMAL_95;
+    let widen =
+        (rounds / (rounds - 1.0)).sqrt() * two_sided_point(wrong, rounds - 1.0) / two_sided_point(wrong, NORMAL);
     let centre = ratio.ln();
     let widened = |log: f64| (centre + (log - centre) * widen).exp();
     (widened(low), widened(high))
