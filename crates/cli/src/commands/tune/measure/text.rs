@@ -51,16 +51,21 @@ fn list(text: &mut String, rows: &[(String, String)]) {
 /// The result.
 pub(super) fn after(told: &Told<'_>) -> String {
     let measured = &told.measured;
-    let mut text = format!("\n{}\n\n", headline(measured));
-    text.push_str(&table(measured));
-    text.push('\n');
+    let mut text = format!("\n{}\n", headline(measured));
+    let has_figures = measured.settings.iter().flat_map(Worth::effects).next().is_some();
+    if has_figures {
+        let _ = writeln!(text, "\n{}", table(measured));
+    }
     given_up(&mut text, measured);
     pairs(&mut text, measured);
     let width = terminal_width();
     for note in &measured.notes {
         let _ = writeln!(text, "\n{}", wrapped(note, 0, width));
     }
-    let _ = writeln!(text, "\n{}", wrapped(&legend(told), 0, width));
+    text.push('\n');
+    if has_figures {
+        let _ = writeln!(text, "{}", wrapped(&legend(told), 0, width));
+    }
     if measured.failure.is_none() {
         text.push_str("All values are as found.\n");
     }
@@ -80,6 +85,10 @@ pub(super) fn headline(measured: &Measured) -> String {
         format!("{words} measured: {} better, {} worse in some figure", has(Verdict::Better), has(Verdict::Worse));
     if noise > 0 {
         let _ = write!(line, "; for {noise} the noise is larger than any effect that could be seen");
+    }
+    let given_up = measured.settings.iter().filter(|worth| worth.failure.is_some()).count();
+    if given_up > 0 {
+        let _ = write!(line, "; {given_up} given up");
     }
     if measured.interrupted {
         line.push_str("; interrupted");
