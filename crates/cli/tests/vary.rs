@@ -256,3 +256,72 @@ fn what_cannot_be_varied_is_refused_before_anything_is_measured() {
     }
     assert_says(&nearwire(&["bench", "udp/block", "--yes"]), 2, &["--vary"]);
 }
+
+/// A host of its own with two interfaces that a cable joins. `$measure` varies their settings; `state` is what must be as before.
+const HOST_WITH_A_LOOPBACK_CABLE: &str = "\
+set -e
+ip link set lo up
+ip link add wa numrxqueues 2 numtxqueues 2 type veth peer name wb numrxqueues 2 numtxqueues 2
+ip link set wa up; ip link set wb up
+mount -t sysfs none /sys
+sleep 0.5
+state() { cat /sys/class/net/w[ab]/queues/rx-*/rps_cpus /proc/sys/net/ipv4/tcp_notsent_lowat; ethtool -k wa; ethtool -k wb; }
+is_there() { [ -e /sys/class/net/wa ] && [ -e /sys/class/net/wb ]; }
+await_interfaces() { for i in $(seq 1 200); do is_there && break; sleep 0.05; done; }
+measure=\"$NEARWIRE bench udp/block --cable wa:wb --size 64 --quiet --yes --journal journal --vary nic.offload.gro=on,off \
+  --vary nic.rps-cpus=1,none --vary net.ipv4.tcp_notsent_lowat=65536,131072 --json r.json\"
+state > before
+";
+
+/// What a script prints on such a host, in a directory of its own.
+fn on_a_loopback_cable(script: &str) -> (TempDir, String) {
+    let directory = tempfile::tempdir().unwrap();
+    let mut host = std::process::Command::new("unshare");
+    host.args(["-n", "-m", "sh", "-c"]).arg(format!("{HOST_WITH_A_LOOPBACK_CABLE}{script}"));
+    let output = host.env("NEARWIRE", common::NEARWIRE).current_dir(directory.path()).output().unwrap();
+    assert_eq!(code(&output), Some(0), "{}{}", text(&output), errors(&output));
+    (directory, text(&output))
+}
+
+#[test]
+fn settings_of_lent_interfaces_are_varied_at_both_and_are_back() {
+    if !may_run() {
+        return;
+    }
+    let (directory, _) = on_a_loopback_cable(
+        "$measure --count 100 --rounds 2\nawait_interfaces\nstate | diff before -\n[ ! -e journal/journal ]",
+    );
+    let record = record(&directory.path().join("r.json"));
+    assert_eq!(record["experiment"]["cable"], "loopback");
+    assert_eq!(runs(&record).len(), 8);
+    for run in runs(&record) {
+        let notes: Vec<_> = run["notes"].as_array().unwrap().iter().map(|note| note.as_str().unwrap()).collect();
+        for (id, places) in [
+            ("nic.offload.gro", &["[wa]", "[wb]"][..]),
+            ("nic.rps-cpus", &["[wa/rx-0]", "[wa/rx-1]", "[wb/rx-0]", "[wb/rx-1]"]),
+            ("net.ipv4.tcp_notsent_lowat", &[""]),
+        ] {
+            let value = run["variation"][id].as_str().unwrap();
+            for wanted in places.iter().map(|place| format!("{id}{place} = {value}, ")) {
+                assert!(notes.iter().any(|note| note.starts_with(&wanted)), "no '{wanted}' in {notes:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn settings_of_lent_interfaces_are_back_by_revert_after_a_kill() {
+    if !may_run() {
+        return;
+    }
+    let script = "\
+$measure --time 60s >/dev/null 2>&1 &
+for i in $(seq 1 400); do grep -q complete journal/journal 2>/dev/null && break; sleep 0.02; done
+kill -9 $!
+await_interfaces
+$NEARWIRE tune revert --yes --journal journal
+state | diff before -
+[ ! -e journal/journal ]";
+    let (_, said) = on_a_loopback_cable(script);
+    assert!(said.contains("wa"), "{said}");
+}
