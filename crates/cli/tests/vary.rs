@@ -6,6 +6,7 @@ mod common;
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -172,6 +173,32 @@ fn file_of_an_interface_is_varied_in_the_namespace_of_the_cable() {
             assert!(notes.iter().any(|note| note.starts_with(&wanted)), "no '{wanted}' in {notes:?}");
         }
     }
+}
+
+/// Both limits are longer than any idle state takes to leave: this machine sleeps as before.
+#[test]
+fn wake_up_limit_is_held_under_each_value_and_goes_with_the_process() {
+    if !may_run() || !Path::new("/dev/cpu_dma_latency").exists() {
+        return;
+    }
+    let in_effect = || fs::File::open("/dev/cpu_dma_latency").and_then(|mut device| read_u32(&mut device)).unwrap();
+    let found = in_effect();
+    let record = measured(&["--vary", "cpu.dma-latency-us=1000000,1500000"]);
+    assert_eq!(runs(&record).len(), 2);
+    for run in runs(&record) {
+        let note = format!("cpu.dma-latency-us = {}, held", run["variation"]["cpu.dma-latency-us"].as_str().unwrap());
+        assert!(run["notes"].as_array().unwrap().iter().any(|told| *told == note), "no '{note}' in {run}");
+    }
+    assert_eq!(in_effect(), found);
+    for (values, words) in [("5,5", "same value"), ("n/a,5", "'n/a'")] {
+        let vary = format!("cpu.dma-latency-us={values}");
+        assert_says(&bench(&["udp/block", "--vary", &vary]), 2, &[words, "cpu.dma-latency-us"]);
+    }
+}
+
+fn read_u32(device: &mut fs::File) -> std::io::Result<u32> {
+    let mut bytes = [0; 4];
+    device.read_exact(&mut bytes).map(|()| u32::from_ne_bytes(bytes))
 }
 
 #[test]

@@ -29,6 +29,9 @@ impl Command {
     }
 }
 
+/// The setting of [`Placed::Request`].
+const LATENCY: &str = "cpu.dma-latency-us";
+
 /// Where it is noted what was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Keep {
@@ -54,7 +57,8 @@ pub enum Placed {
 }
 
 impl Placed {
-    fn changes(&self) -> &[Change] {
+    /// What is written.
+    pub(crate) fn changes(&self) -> &[Change] {
         match self {
             Self::Written { changes, .. } => changes,
             Self::Request(_) => &[],
@@ -168,9 +172,8 @@ impl<'a> JournalSwitch<'a> {
                 Placed::Written { changes, keep: Keep::InMemory } => in_memory.extend(changes.clone()),
                 Placed::Written { changes, keep: Keep::OnDisk } => on_disk.extend(changes.clone()),
                 Placed::Request(latency_us) => {
-                    let request = LatencyRequest::hold(*latency_us);
-                    let request = request.map_err(|error| SwitchError::Refused { why: error.to_string() })?;
-                    self.told.push(format!("a wake-up of at most {latency_us} us is asked for"));
+                    let (request, now_us) = held(*latency_us)?;
+                    self.told.push(format!("{LATENCY} = {now_us}, held"));
                     self.requests.push(request);
                 }
             }
@@ -203,6 +206,15 @@ impl Drop for JournalSwitch<'_> {
         // Whoever wants to know what failed has called `set` before; the journal has it in any case.
         let _ = self.put_back();
     }
+}
+
+/// A request, and what is in effect with it.
+fn held(latency_us: u32) -> Result<(LatencyRequest, u32), SwitchError> {
+    let held = LatencyRequest::hold(latency_us).and_then(|request| {
+        let now_us = request.in_effect_us()?;
+        Ok((request, now_us))
+    });
+    held.map_err(|error| SwitchError::Refused { why: error.to_string() })
 }
 
 /// Puts back what a measurement of either command that was killed left in this journal; whether there was anything. What `nearwire tune apply` wrote

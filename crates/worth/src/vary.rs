@@ -17,7 +17,7 @@ use std::str::FromStr;
 
 use nearwire_host::change::{Change, Located, NotAtRunTime, RootHost, Scope, targets};
 use nearwire_host::journal::{HostIdentity, Journal};
-use nearwire_host::{Disruption, ReadFrom, Risk, Setting, Value, catalogue};
+use nearwire_host::{Disruption, LatencyRequest, ReadFrom, Risk, Setting, Value, Write, catalogue};
 
 pub use error::VaryError;
 
@@ -71,7 +71,7 @@ pub struct Bed {
     pub in_use: BTreeMap<String, String>,
 }
 
-/// The places of a setting.
+/// The places of a setting; a request has none ([`Placed::Request`]).
 #[derive(Debug)]
 struct Varied {
     vary: Vary,
@@ -145,8 +145,7 @@ impl Planned {
         for varied in &self.varied {
             firsts.push(settings.len());
             for value in &varied.vary.values {
-                let changes = changes(&mut self.host, varied, value)?;
-                settings.push(Placed::Written { changes, keep: varied.keep });
+                settings.push(placed(&mut self.host, varied, value)?);
             }
         }
         let chosen = |values: &Vec<usize>| values.iter().zip(&firsts).map(|(value, first)| first + value).collect();
@@ -158,33 +157,47 @@ impl Planned {
     /// Every value can be written, and those of a setting differ.
     fn try_values(&mut self) -> Result<(), VaryError> {
         for varied in &self.varied {
-            let mut written: Vec<Vec<Change>> = Vec::new();
+            let mut placed_before: Vec<Placed> = Vec::new();
             let Vary { setting, values } = &varied.vary;
             for value in values {
-                let changes = changes(&mut self.host, varied, value)?;
-                if let Some(earlier) = written.iter().position(|earlier| are_same(earlier, &changes)) {
+                let placed = placed(&mut self.host, varied, value)?;
+                if let Some(earlier) = placed_before.iter().position(|earlier| are_same(earlier, &placed)) {
                     let (one, other) = (values[earlier].clone(), value.clone());
                     return Err(VaryError::Equal { id: setting.id, one, other });
                 }
-                written.push(changes);
+                placed_before.push(placed);
             }
         }
         Ok(())
     }
 }
 
-/// What is written for a value of a setting.
-fn changes(host: &mut CableHost, varied: &Varied, value: &str) -> Result<Vec<Change>, VaryError> {
+/// How a setting gets a value.
+fn placed(host: &mut CableHost, varied: &Varied, value: &str) -> Result<Placed, VaryError> {
+    let Varied { vary: Vary { setting, .. }, located, keep } = varied;
+    if setting.write == Write::PmQos {
+        let none = || VaryError::NoValue { id: setting.id, value: value.to_owned(), wanted: setting.value.to_string() };
+        let latency_us = value.parse().map_err(|_| none())?;
+        // For a moment: whether this process may, and whether the kernel follows.
+        LatencyRequest::hold(latency_us)?;
+        return Ok(Placed::Request(latency_us));
+    }
     let change = |located: &Located| {
         let failed = |error| VaryError::Value { id: located.id.clone(), value: value.to_owned(), why: Box::new(error) };
         Change::plan(located, located.wanted(value), host).map_err(failed)
     };
-    varied.located.iter().map(change).collect()
+    Ok(Placed::Written { changes: located.iter().map(change).collect::<Result<_, _>>()?, keep: *keep })
 }
 
 /// Whether two values are the same at all places.
-fn are_same(one: &[Change], other: &[Change]) -> bool {
-    one.iter().zip(other).all(|(one, other)| one.target.same(&one.wanted, &other.wanted))
+fn are_same(one: &Placed, other: &Placed) -> bool {
+    match (one, other) {
+        (Placed::Request(one_us), Placed::Request(other_us)) => one_us == other_us,
+        _ => {
+            let mut pairs = one.changes().iter().zip(other.changes());
+            pairs.all(|(one, other)| one.target.same(&one.wanted, &other.wanted))
+        }
+    }
 }
 
 /// What gives settings the values of their combinations. They have what was found when it is dropped.
@@ -258,6 +271,9 @@ fn can_have(vary: &Vary) -> Result<(), VaryError> {
 /// Finds where a setting is written.
 fn locate(host: &mut CableHost, vary: Vary, bed: &Bed) -> Result<Varied, VaryError> {
     let setting = vary.setting;
+    if setting.write == Write::PmQos {
+        return Ok(Varied { vary, located: Vec::new(), keep: Keep::InMemory });
+    }
     let is_of_interfaces = matches!(setting.read, ReadFrom::Nic(_));
     if is_of_interfaces {
         if bed.interfaces.is_empty() {

@@ -1,5 +1,6 @@
 //! Why settings cannot be varied.
 
+use nearwire_host::LatencyRequestError;
 use nearwire_host::change::{HostError, NotAtRunTime};
 use nearwire_host::journal::JournalError;
 
@@ -120,6 +121,9 @@ pub enum VaryError {
         /// What the host said.
         why: Box<HostError>,
     },
+    /// A wake-up limit that cannot be held.
+    #[error("vary cpu.dma-latency-us: {0}")]
+    Request(#[from] LatencyRequestError),
     /// Two values are written alike.
     #[error("'{one}' and '{other}' are the same value of {id}, so there is nothing to compare")]
     Equal {

@@ -52,6 +52,7 @@ impl Settings for Writer<'_> {
 fn failure(error: VaryError) -> Failure {
     let code = match &error {
         VaryError::Journal(_)
+        | VaryError::Request(_)
         | VaryError::NotWritten { .. }
         | VaryError::NoInterface { .. }
         | VaryError::NoPlace { .. } => CANNOT,
