@@ -9,6 +9,7 @@ use nearwire_lab::EmulatedHost;
 use nearwire_lab::emulated_host::{HostHardware, HostNic, NicKind, SOONER, StockKernel};
 
 use common::emulated::booted_on_or_skip;
+use common::tuning::JOURNAL;
 
 const SOCKPERF: &str = "/usr/bin/sockperf";
 /// Two NICs that hear each other: the number of the first, the driver, and the modes that it has.
@@ -68,6 +69,9 @@ fn ports_carry_frames_on(kernel: StockKernel) {
     all_queues_receive(&mut host);
     jumbo_frames_pass(&mut host);
     tags_pass_filters_and_stripping(&mut host, kernel);
+    if kernel == StockKernel::Linux6_12 {
+        throttled_interrupts_are_found_by_tune_measure(&mut host);
+    }
 }
 
 #[test]
@@ -129,6 +133,90 @@ fn tags_pass_filters_and_stripping(host: &mut EmulatedHost, kernel: StockKernel)
         let said = exits(host, &measure(first, &format!("frame/xdp --vlan 5 --xdp {}", modes[0])), 0);
         assert_eq!(lost(&said), [0], "{driver}: {said}");
     }
+}
+
+/// The device keeps so many microseconds between two interrupts, which is longer than a round trip takes without.
+const THROTTLED_US: u32 = 2000;
+const RX_USECS: &str = "nic.coalesce.rx-usecs";
+
+/// Gives two NICs that hear each other a value of `nic.coalesce.rx-usecs`, and makes a profile that wants another one. Gives the command
+/// that measures it.
+fn measure_of_rx_usecs(host: &mut EmulatedHost, first: u32, [from, to]: [u32; 2]) -> String {
+    let wish = format!("setting = '{RX_USECS}'\nequal = {to}\nreason = 'A test.'\nsource = 'A test'\n");
+    host.write_file("/root/rx-usecs.toml", format!("purpose = 'A test'\n[[wish]]\n{wish}").as_bytes()).unwrap();
+    let second = first + 1;
+    exits(host, &format!("for nic in nic{first} nic{second}; do ethtool -C $nic rx-usecs {from} || exit; done"), 0);
+    format!(
+        "nearwire tune measure udp/block --profile /root/rx-usecs.toml --cable nic{first}:nic{second} --yes --quiet \
+         --no-pairs --rounds 2"
+    )
+}
+
+/// Waits until the journal has both NICs' values as written, or the process in the background ends.
+fn until_written(second: u32) -> String {
+    format!(
+        "until grep -q complete {JOURNAL} 2>/dev/null || [ ! -e /proc/$! ]; do sleep 0.1; done; grep -c 'nic{second}.*rx-usecs' {JOURNAL}"
+    )
+}
+
+#[track_caller]
+fn assert_rx_usecs(host: &mut EmulatedHost, first: u32, value: u32) {
+    let second = first + 1;
+    let said =
+        exits(host, &format!("for nic in nic{first} nic{second}; do ethtool -c $nic; done; [ ! -e {JOURNAL} ]"), 0);
+    let now = said.lines().filter_map(|line| line.strip_prefix("rx-usecs:")).map(str::trim);
+    assert_eq!(now.collect::<Vec<_>>(), vec![value.to_string(); 2]);
+}
+
+/// The change of the median, with the value found.
+fn measured_rx_usecs(host: &mut EmulatedHost, first: u32, values: [u32; 2]) -> serde_json::Value {
+    let measure = measure_of_rx_usecs(host, first, values);
+    let written = until_written(first + 1);
+    let script = format!(
+        "{measure} --time 100ms --json /tmp/worth.json >/tmp/log 2>&1 & {written}; wait $! || {{ cat /tmp/log; exit 1; }}"
+    );
+    exits(host, &script, 0);
+    assert_rx_usecs(host, first, values[0]);
+    let page: serde_json::Value = serde_json::from_slice(&host.read_file("/tmp/worth.json").unwrap()).unwrap();
+    let effects = page["settings"][0]["on"][0]["effects"].as_array().unwrap();
+    effects.iter().find(|effect| effect["figure"] == "p50_ns").unwrap_or_else(|| panic!("{page}")).clone()
+}
+
+/// Each NIC receives once in a round trip, so that this takes as long as the device keeps between two interrupts.
+fn throttled_interrupts_are_found_by_tune_measure(host: &mut EmulatedHost) {
+    let p50 = measured_rx_usecs(host, 2, [THROTTLED_US, 0]);
+    assert_eq!(p50["verdict"], "better", "{p50}");
+    let half_ns = f64::from(THROTTLED_US) * 500.0;
+    let (found, change) = (p50["found"].as_f64().unwrap(), p50["change"].as_f64().unwrap());
+    assert!((0.95..1.5).contains(&(found / half_ns)), "{p50}");
+    assert!(change < -0.3 * half_ns, "{p50}");
+}
+
+#[test]
+#[ignore = "minutes: make test-kernels"]
+fn throttled_interrupts_are_found_both_ways_and_are_back_after_a_kill_on_linux_6_1_and_the_newest_linux() {
+    for kernel in [StockKernel::Linux6_1, StockKernel::Newest] {
+        let Some(mut host) = booted_on_or_skip(kernel, &hardware(kernel), SOONER, &[]) else { return };
+        throttled_interrupts_are_found_by_tune_measure(&mut host);
+        let p50 = measured_rx_usecs(&mut host, 2, [0, THROTTLED_US]);
+        assert_eq!(p50["verdict"], "worse", "{p50}");
+        throttled_interrupts_are_back_after_a_kill(&mut host);
+        // QEMU's virtio-net device has no such setting, and its driver says so when it is written.
+        let said =
+            exits(&mut host, "nearwire tune measure --profile /root/rx-usecs.toml --cable nic0:nic1 --yes --quiet", 0);
+        for words in ["1 given up", "the driver does not take this value", "All values are as found."] {
+            assert!(said.contains(words), "no '{words}' in {said}");
+        }
+    }
+}
+
+fn throttled_interrupts_are_back_after_a_kill(host: &mut EmulatedHost) {
+    let measure = measure_of_rx_usecs(host, 2, [0, THROTTLED_US]);
+    let written = until_written(3);
+    let lent = "until [ -e /sys/class/net/nic2 ] && [ -e /sys/class/net/nic3 ]; do sleep 0.1; done";
+    exits(host, &format!("{measure} --time 60s >/dev/null 2>&1 & {written}; kill -9 $!; {lent}"), 0);
+    exits(host, "nearwire tune revert --yes", 0);
+    assert_rx_usecs(host, 2, 0);
 }
 
 fn accelerated_program_exchanges_messages_on(kernel: StockKernel) {

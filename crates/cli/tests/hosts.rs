@@ -4,11 +4,11 @@
 
 mod common;
 
-use std::process::{Child, Command};
+use std::process::{Child, Command, Output};
 use std::time::{Duration, Instant};
 
-use common::{assert_says, code, command, errors, kill, may_run, record, start_and_hear};
-use nearwire_lab::{Cable, VirtualCable, VirtualCableOptions};
+use common::{assert_says, code, command, errors, kill, may_run, record, start_and_hear, text};
+use nearwire_lab::{Cable, Namespace, VirtualCable, VirtualCableOptions};
 use rustix::process::Signal;
 
 /// A responder that is ended with the test.
@@ -140,7 +140,64 @@ fn frame_paths_run_between_hosts() {
     let args = responder.bench(&["udp/spin", "udp/bypass", "tcp/bypass", "frame/packet", "frame/xdp"]);
     let output = cable.near().namespace.enter(|| common::bench(&args)).unwrap();
     assert_eq!(code(&output), Some(0), "{}", errors(&output));
-    assert!(common::text(&output).contains("frame/xdp"));
-    assert!(common::text(&output).contains("udp/bypass"));
-    assert!(common::text(&output).contains("tcp/bypass"));
+    assert!(text(&output).contains("frame/xdp"));
+    assert!(text(&output).contains("udp/bypass"));
+    assert!(text(&output).contains("tcp/bypass"));
+}
+
+/// A command on a host of its own, whose `/sys` shows its interfaces.
+fn on_host(host: &Namespace, words: &[&str]) -> Output {
+    let mut command = Command::new("unshare");
+    command.args(["-m", "sh", "-c", "mount -t sysfs none /sys && exec \"$@\"", "sh"]).args(words);
+    host.enter(|| command.output().unwrap()).unwrap()
+}
+
+fn values(host: &Namespace) -> String {
+    let read = "cat /sys/class/net/nw*/queues/rx-*/rps_cpus /proc/sys/net/ipv4/tcp_notsent_lowat; ethtool -k nw0 || ethtool -k nw1";
+    text(&on_host(host, &["sh", "-c", read]))
+}
+
+#[test]
+fn settings_of_this_host_are_varied_towards_another_whose_own_stay() {
+    if !may_run() {
+        return;
+    }
+    let cable = VirtualCable::lay(VirtualCableOptions::default()).unwrap();
+    let (near, far) = (&cable.near().namespace, &cable.far().namespace);
+    let before = (values(near), values(far));
+    let listen = format!("{}:0", cable.far().ipv4);
+    let responder = far.enter(|| Responder::listen(&mut command(&["responder", "--listen", &listen]))).unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    let [file, journal] = ["r.json", "journal"].map(|name| directory.path().join(name));
+    let (file, journal) = (file.to_str().unwrap(), journal.to_str().unwrap());
+    let vary =
+        "--vary nic.offload.gro=on,off --vary nic.rps-cpus=0,none --vary net.ipv4.tcp_notsent_lowat=65536,131072";
+    let mut words = [&[common::NEARWIRE, "bench"], &responder.bench(&["udp/block"])[..]].concat();
+    words.extend("--size 64 --count 100 --rounds 2 --quiet".split(' ').chain(vary.split(' ')));
+    words.extend(["--json", file, "--journal", journal]);
+
+    assert_says(&on_host(near, &words), 2, &["nic.offload.gro[nw0]", "net.ipv4.tcp_notsent_lowat", "--yes"]);
+    words.push("--yes");
+    let output = on_host(near, &words);
+    assert_eq!(code(&output), Some(0), "{}", errors(&output));
+    let record = record(file.as_ref());
+    let runs = record["runs"].as_array().unwrap();
+    assert_eq!(runs.len(), 8);
+    for run in runs {
+        let notes: Vec<&str> = run["notes"].as_array().unwrap().iter().map(|note| note.as_str().unwrap()).collect();
+        for (id, place) in
+            [("nic.offload.gro", "[nw0]"), ("nic.rps-cpus", "[nw0/rx-0]"), ("net.ipv4.tcp_notsent_lowat", "")]
+        {
+            let wanted = format!("{id}{place} = {}, ", run["variation"][id].as_str().unwrap());
+            assert!(notes.iter().any(|note| note.starts_with(&wanted)), "no '{wanted}' in {notes:?}");
+        }
+        assert!(!notes.iter().any(|note| note.contains("nw1")), "the other host was written to: {notes:?}");
+    }
+    assert_eq!((values(near), values(far)), before);
+    assert!(!directory.path().join("journal/journal").exists());
+
+    let route = format!("ip route add default via {}", cable.far().ipv4);
+    assert_eq!(code(&on_host(near, &["sh", "-c", &route])), Some(0));
+    assert_says(&on_host(near, &words), 2, &["nic.offload.gro of nw0", "default route"]);
+    assert_eq!((values(near), values(far)), before);
 }

@@ -292,6 +292,29 @@ fn setting_is_measured_by_a_command_of_the_users_and_a_command_without_a_figure_
     assert!(value.is_as_found());
 }
 
+/// A command that prints the limit in effect: it is there in the runs with it alone. It is longer than any idle state takes to leave, so
+/// that this machine sleeps as before.
+#[test]
+fn wake_up_limit_is_held_while_it_is_measured() {
+    const LIMIT: &str = "od -An -td4 /dev/cpu_dma_latency";
+    if !may_run() || !Path::new("/dev/cpu_dma_latency").exists() {
+        return;
+    }
+    let now = || text(&std::process::Command::new("sh").args(["-c", LIMIT]).output().unwrap());
+    let found = now();
+    let place = Place::new(&[("cpu.dma-latency-us", "at-most = 1000000".to_owned())]);
+    let page_file = place.path("page.json");
+    let mut command = place.measure(&["--yes", "--quiet", "--rounds", "2", "--figure", "limit = ([0-9]+)"]);
+    let print = format!("echo limit = $({LIMIT})");
+    let output = command.arg("--json").arg(&page_file).args(["--", "sh", "-c", &print]).output().unwrap();
+    assert_eq!(code(&output), Some(0), "{}{}", text(&output), errors(&output));
+    assert!(text(&output).contains("cpu.dma-latency-us  no limit -> 1000000"), "{}", text(&output));
+    let effect = &page(&page_file)["settings"][0]["on"][0]["effects"][0];
+    assert_eq!(effect["found"], 2e9, "{effect}");
+    assert!((effect["change"].as_f64().unwrap() - (1e6 - 2e9)).abs() < 1.0, "{effect}");
+    assert_eq!(now(), found);
+}
+
 #[test]
 fn host_with_nothing_to_change_says_so() {
     if !may_run() {

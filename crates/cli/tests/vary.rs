@@ -6,6 +6,7 @@ mod common;
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -174,6 +175,32 @@ fn file_of_an_interface_is_varied_in_the_namespace_of_the_cable() {
     }
 }
 
+/// Both limits are longer than any idle state takes to leave: this machine sleeps as before.
+#[test]
+fn wake_up_limit_is_held_under_each_value_and_goes_with_the_process() {
+    if !may_run() || !Path::new("/dev/cpu_dma_latency").exists() {
+        return;
+    }
+    let in_effect = || fs::File::open("/dev/cpu_dma_latency").and_then(|mut device| read_u32(&mut device)).unwrap();
+    let found = in_effect();
+    let record = measured(&["--vary", "cpu.dma-latency-us=1000000,1500000"]);
+    assert_eq!(runs(&record).len(), 2);
+    for run in runs(&record) {
+        let note = format!("cpu.dma-latency-us = {}, held", run["variation"]["cpu.dma-latency-us"].as_str().unwrap());
+        assert!(run["notes"].as_array().unwrap().iter().any(|told| *told == note), "no '{note}' in {run}");
+    }
+    assert_eq!(in_effect(), found);
+    for (values, words) in [("5,5", "same value"), ("n/a,5", "'n/a'")] {
+        let vary = format!("cpu.dma-latency-us={values}");
+        assert_says(&bench(&["udp/block", "--vary", &vary]), 2, &[words, "cpu.dma-latency-us"]);
+    }
+}
+
+fn read_u32(device: &mut fs::File) -> std::io::Result<u32> {
+    let mut bytes = [0; 4];
+    device.read_exact(&mut bytes).map(|()| u32::from_ne_bytes(bytes))
+}
+
 #[test]
 fn two_settings_have_a_cell_for_each_combination() {
     if !may_run() {
@@ -255,4 +282,73 @@ fn what_cannot_be_varied_is_refused_before_anything_is_measured() {
         assert_says(&bench(&["udp/block", "--vary", vary]), exit_code, words);
     }
     assert_says(&nearwire(&["bench", "udp/block", "--yes"]), 2, &["--vary"]);
+}
+
+/// A host of its own with two interfaces that a cable joins. `$measure` varies their settings; `state` is what must be as before.
+const HOST_WITH_A_LOOPBACK_CABLE: &str = "\
+set -e
+ip link set lo up
+ip link add wa numrxqueues 2 numtxqueues 2 type veth peer name wb numrxqueues 2 numtxqueues 2
+ip link set wa up; ip link set wb up
+mount -t sysfs none /sys
+sleep 0.5
+state() { cat /sys/class/net/w[ab]/queues/rx-*/rps_cpus /proc/sys/net/ipv4/tcp_notsent_lowat; ethtool -k wa; ethtool -k wb; }
+is_there() { [ -e /sys/class/net/wa ] && [ -e /sys/class/net/wb ]; }
+await_interfaces() { for i in $(seq 1 200); do is_there && break; sleep 0.05; done; }
+measure=\"$NEARWIRE bench udp/block --cable wa:wb --size 64 --quiet --yes --journal journal --vary nic.offload.gro=on,off \
+  --vary nic.rps-cpus=1,none --vary net.ipv4.tcp_notsent_lowat=65536,131072 --json r.json\"
+state > before
+";
+
+/// What a script prints on such a host, in a directory of its own.
+fn on_a_loopback_cable(script: &str) -> (TempDir, String) {
+    let directory = tempfile::tempdir().unwrap();
+    let mut host = std::process::Command::new("unshare");
+    host.args(["-n", "-m", "sh", "-c"]).arg(format!("{HOST_WITH_A_LOOPBACK_CABLE}{script}"));
+    let output = host.env("NEARWIRE", common::NEARWIRE).current_dir(directory.path()).output().unwrap();
+    assert_eq!(code(&output), Some(0), "{}{}", text(&output), errors(&output));
+    (directory, text(&output))
+}
+
+#[test]
+fn settings_of_lent_interfaces_are_varied_at_both_and_are_back() {
+    if !may_run() {
+        return;
+    }
+    let (directory, _) = on_a_loopback_cable(
+        "$measure --count 100 --rounds 2\nawait_interfaces\nstate | diff before -\n[ ! -e journal/journal ]",
+    );
+    let record = record(&directory.path().join("r.json"));
+    assert_eq!(record["experiment"]["cable"], "loopback");
+    assert_eq!(runs(&record).len(), 8);
+    for run in runs(&record) {
+        let notes: Vec<_> = run["notes"].as_array().unwrap().iter().map(|note| note.as_str().unwrap()).collect();
+        for (id, places) in [
+            ("nic.offload.gro", &["[wa]", "[wb]"][..]),
+            ("nic.rps-cpus", &["[wa/rx-0]", "[wa/rx-1]", "[wb/rx-0]", "[wb/rx-1]"]),
+            ("net.ipv4.tcp_notsent_lowat", &[""]),
+        ] {
+            let value = run["variation"][id].as_str().unwrap();
+            for wanted in places.iter().map(|place| format!("{id}{place} = {value}, ")) {
+                assert!(notes.iter().any(|note| note.starts_with(&wanted)), "no '{wanted}' in {notes:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn settings_of_lent_interfaces_are_back_by_revert_after_a_kill() {
+    if !may_run() {
+        return;
+    }
+    let script = "\
+$measure --time 60s >/dev/null 2>&1 &
+for i in $(seq 1 400); do grep -q complete journal/journal 2>/dev/null && break; sleep 0.02; done
+kill -9 $!
+await_interfaces
+$NEARWIRE tune revert --yes --journal journal
+state | diff before -
+[ ! -e journal/journal ]";
+    let (_, said) = on_a_loopback_cable(script);
+    assert!(said.contains("wa"), "{said}");
 }

@@ -8,13 +8,16 @@ use std::time::{Duration, Instant};
 
 use nearwire_bench::bed::TestBed;
 use nearwire_host::change::{Cause, Change, Host, HostError, RootHost, Target};
-use nearwire_host::{CpuSet, Disruption, Root};
+use nearwire_host::{CpuSet, Disruption, ReadFrom, Root, Setting};
 use nearwire_lab::{Namespace, interface_facts};
+
+use crate::switch::Keep;
 
 /// A link that was reset takes seconds to find its partner.
 const CARRIER_MAX: Duration = Duration::from_secs(15);
 
 /// One end.
+#[derive(Debug)]
 pub struct End {
     namespace: Namespace,
     interface: String,
@@ -43,9 +46,11 @@ pub enum CableHostError {
 }
 
 impl End {
-    fn of(interface: String, namespace: Namespace) -> Result<Self, CableHostError> {
-        let root = namespace.enter(Root::live_of_this_network)??;
-        Ok(Self { namespace, interface, host: RootHost::new(root) })
+    /// Without the right to mount, files of its interface are not seen.
+    fn of(root: &Root, interface: String, namespace: Namespace) -> Result<Self, CableHostError> {
+        let own = namespace.enter(Root::live_of_this_network)?;
+        let host = RootHost::new(own.unwrap_or_else(|_| root.untraced()));
+        Ok(Self { namespace, interface, host })
     }
 
     /// The interface.
@@ -65,10 +70,13 @@ impl End {
 }
 
 /// The host and the ends.
+#[derive(Debug)]
 pub struct CableHost {
     host: RootHost,
-    /// Near and far; none where the far end is another host.
+    /// Near and far, of one pair or of two; none where the far end is another host.
     ends: Vec<End>,
+    /// Whether the interfaces are gone with the cable.
+    is_virtual: bool,
 }
 
 impl CableHost {
@@ -77,9 +85,12 @@ impl CableHost {
     /// # Errors
     /// See [`CableHostError`].
     pub fn new(bed: &TestBed) -> Result<Self, CableHostError> {
-        let ends =
-            bed.ends_here().into_iter().filter_map(|(interface, namespace)| Some(End::of(interface, namespace?)));
-        Ok(Self { ends: ends.collect::<Result<_, _>>()?, ..Self::alone()? })
+        let host = Self::alone()?;
+        let of = |(interface, namespace): (String, Option<Namespace>)| {
+            Some(End::of(host.host.root(), interface, namespace?))
+        };
+        let ends = bed.ends_here().into_iter().filter_map(of).collect::<Result<_, _>>()?;
+        Ok(Self { ends, is_virtual: bed.kind == "virtual", ..host })
     }
 
     /// This host alone.
@@ -87,7 +98,13 @@ impl CableHost {
     /// # Errors
     /// See [`CableHostError`].
     pub fn alone() -> Result<Self, CableHostError> {
-        Ok(Self { host: RootHost::new(Root::live()?), ends: Vec::new() })
+        Ok(Self::of(Root::live()?))
+    }
+
+    /// A host alone, by its files.
+    #[must_use]
+    pub fn of(root: Root) -> Self {
+        Self { host: RootHost::new(root), ends: Vec::new(), is_virtual: false }
     }
 
     /// The host itself.
@@ -100,29 +117,60 @@ impl CableHost {
         &mut self.ends
     }
 
-    /// Whether a file of `/proc/sys` is one that the ends of the cable have for themselves.
+    /// Whether values of a setting are those of the ends: what is written at one of them is written at the other, and
+    /// is gone with the cable's namespaces.
     ///
     /// # Errors
     /// A namespace could not be entered.
-    pub fn is_of_ends(&mut self, path: &str) -> Result<bool, CableHostError> {
-        match self.ends.first_mut() {
-            Some(near) if is_of_network(path) => near.within(|_| is_writable(path)),
+    pub fn is_parameter_of_ends(&mut self, setting: &Setting) -> Result<bool, CableHostError> {
+        match (parameter(setting), self.ends.first_mut()) {
+            (Some(path), Some(near)) if is_of_network(&path) => near.within(|_| is_writable(&path)),
             _ => Ok(false),
         }
     }
 
-    /// Gives both ends the host's value of such a file.
+    /// Gives both ends the host's value of such a setting.
     ///
     /// # Errors
     /// See [`CableHostError`].
-    pub fn take_over(&mut self, path: &str) -> Result<(), CableHostError> {
-        let parameter =
-            |value: &str, source| CableHostError::Parameter { path: path.to_owned(), value: value.to_owned(), source };
-        let value = std::fs::read_to_string(path).map_err(|source| parameter("the host's value", source))?;
+    pub fn take_over(&mut self, setting: &Setting) -> Result<(), CableHostError> {
+        let Some(path) = parameter(setting) else { return Ok(()) };
+        let failed =
+            |value: &str, source| CableHostError::Parameter { path: path.clone(), value: value.to_owned(), source };
+        let value = std::fs::read_to_string(&path).map_err(|source| failed("the host's value", source))?;
         for end in &mut self.ends {
-            end.within(|_| std::fs::write(path, &value))?.map_err(|source| parameter(value.trim(), source))?;
+            end.within(|_| std::fs::write(&path, &value))?.map_err(|source| failed(value.trim(), source))?;
         }
         Ok(())
+    }
+
+    /// Does something wherever values of a setting are written, and says where it is noted what was found there: with each end and
+    /// its interface where it is a setting of interfaces and these are in namespaces, once where the ends have it for
+    /// themselves, else with the host.
+    ///
+    /// # Errors
+    /// A namespace could not be entered.
+    pub fn at_places_of<R>(
+        &mut self,
+        setting: &Setting,
+        mut work: impl FnMut(&mut RootHost, Option<&str>) -> R,
+    ) -> Result<(Vec<R>, Keep), CableHostError> {
+        let of_ends = self.is_parameter_of_ends(setting)?;
+        let of_interfaces = matches!(setting.read, ReadFrom::Nic(_));
+        let (count, keep) = match () {
+            () if of_ends => (1, Keep::InMemory),
+            () if of_interfaces && self.is_virtual => (self.ends.len(), Keep::InMemory),
+            () if of_interfaces => (self.ends.len(), Keep::OnDisk),
+            () => (0, Keep::OnDisk),
+        };
+        if count == 0 {
+            return Ok((vec![work(&mut self.host, None)], Keep::OnDisk));
+        }
+        let at_end = |end: &mut End| {
+            let interface = of_interfaces.then(|| end.interface.clone());
+            end.within(|host| work(host, interface.as_deref()))
+        };
+        Ok((self.ends.iter_mut().take(count).map(at_end).collect::<Result<_, _>>()?, keep))
     }
 
     /// Which ends a target is at: their places.
@@ -165,6 +213,14 @@ impl CableHost {
             Some(result) => Ok(result),
             None => work(&mut self.host),
         }
+    }
+}
+
+/// The file of a kernel parameter.
+fn parameter(setting: &Setting) -> Option<String> {
+    match setting.read {
+        ReadFrom::Sysctl(name) => Some(format!("/proc/sys/{}", name.replace('.', "/"))),
+        _ => None,
     }
 }
 

@@ -2,14 +2,35 @@
 //!
 //! What outlives this process is in the journal on disk before it is written, as for `nearwire tune apply`.
 
+use nearwire_host::LatencyRequest;
 use nearwire_host::change::{ApplyError, ApplyOptions, Change, Host, Outcome, Reverted, apply, take_newest_back};
 use nearwire_host::journal::{Block, Journal, unix_s};
 
 use crate::run::{Switch, SwitchError};
 use crate::unconfirmed;
 
-/// In place of a profile in the plans of a measurement.
-const PROFILE: &str = "tune measure";
+/// The command whose plans these are, which stands in place of a profile in the journal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Command {
+    /// `nearwire tune measure`.
+    TuneMeasure,
+    /// `nearwire bench --vary`.
+    BenchVary,
+}
+
+impl Command {
+    const ALL: [Self; 2] = [Self::TuneMeasure, Self::BenchVary];
+
+    const fn name(self) -> &'static str {
+        match self {
+            Self::TuneMeasure => "tune measure",
+            Self::BenchVary => "bench --vary",
+        }
+    }
+}
+
+/// The setting of [`Placed::Request`].
+const LATENCY: &str = "cpu.dma-latency-us";
 
 /// Where it is noted what was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,99 +41,163 @@ pub enum Keep {
     InMemory,
 }
 
-/// One setting with all of its places.
+/// How one setting gets its value.
 #[derive(Clone, Debug)]
-pub struct Placed {
+pub enum Placed {
+    /// It is written at all of its places.
+    Written {
+        /// What is written.
+        changes: Vec<Change>,
+        /// Where it is noted what was found.
+        keep: Keep,
+    },
+    /// This process asks that no CPU takes longer to wake up, microseconds, and holds the request as long as the value is
+    /// wanted. It ends with the process, so that no journal has to know.
+    Request(u32),
+}
+
+impl Placed {
     /// What is written.
-    pub changes: Vec<Change>,
-    /// Where it is noted what was found.
-    pub keep: Keep,
+    pub(crate) fn changes(&self) -> &[Change] {
+        match self {
+            Self::Written { changes, .. } => changes,
+            Self::Request(_) => &[],
+        }
+    }
 }
 
 /// Settings of a host.
 pub struct JournalSwitch<'a> {
-    host: &'a mut dyn Host,
+    command: Command,
+    host: Box<dyn Host>,
     on_disk: Journal,
     in_memory: Journal,
     settings: Vec<Placed>,
     wanted: Vec<usize>,
+    /// What was read back when these were written.
+    told: Vec<String>,
+    kept: Vec<String>,
+    requests: Vec<LatencyRequest>,
     must_stop: &'a dyn Fn() -> bool,
     settle: &'a dyn Fn(&[Change]),
 }
 
 impl<'a> JournalSwitch<'a> {
-    /// Settings by their places. `on_disk` is the journal of the host; `settle` waits until the host has got over such changes.
-    ///
-    /// # Errors
-    /// What an earlier measurement that was killed has left cannot be put back.
+    /// Settings by their places. `on_disk` is the journal of the host, without what was left in it
+    /// ([`put_leftovers_back`]); `settle` waits until the host has got over such changes.
+    #[must_use]
     pub fn new(
-        host: &'a mut dyn Host,
+        command: Command,
+        host: impl Host + 'static,
         on_disk: Journal,
         settings: Vec<Placed>,
         must_stop: &'a dyn Fn() -> bool,
         settle: &'a dyn Fn(&[Change]),
-    ) -> Result<Self, SwitchError> {
+    ) -> Self {
         let in_memory = Journal::in_memory(on_disk.identity().clone());
-        let on_disk = on_disk.without_history();
-        let mut switch = Self { host, on_disk, in_memory, settings, wanted: Vec::new(), must_stop, settle };
-        put_leftovers_back(switch.host, &mut switch.on_disk)?;
-        Ok(switch)
+        Self {
+            command,
+            host: Box::new(host),
+            on_disk: on_disk.without_history(),
+            in_memory,
+            settings,
+            wanted: Vec::new(),
+            told: Vec::new(),
+            kept: Vec::new(),
+            requests: Vec::new(),
+            must_stop,
+            settle,
+        }
+    }
+
+    /// Gives exactly these settings, by their places, the wanted values. A line for each place says what was read back there and what was
+    /// found.
+    ///
+    /// # Errors
+    /// See [`SwitchError`].
+    pub fn give(&mut self, wanted: &[usize]) -> Result<&[String], SwitchError> {
+        let mut wanted = wanted.to_vec();
+        wanted.sort_unstable();
+        if wanted == self.wanted {
+            return Ok(&self.told);
+        }
+        self.put_back()?;
+        // What is in effect from the first write on is to be put back.
+        self.wanted.clone_from(&wanted);
+        match self.write(&wanted) {
+            Ok(changes) => self.settle(&changes),
+            Err(error) => {
+                self.put_back()?;
+                return Err(error);
+            }
+        }
+        Ok(&self.told)
+    }
+
+    /// Values that somebody else changed meanwhile, since this was asked last: they stay as they are.
+    pub fn take_kept(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.kept)
     }
 
     fn put_back(&mut self) -> Result<(), SwitchError> {
         let wanted = std::mem::take(&mut self.wanted);
-        let changes: Vec<Change> = wanted.iter().flat_map(|at| self.settings[*at].changes.clone()).collect();
+        self.told.clear();
+        self.requests.clear();
+        let mut result = Ok(());
         for journal in [&mut self.in_memory, &mut self.on_disk] {
             if journal.content().in_effect().last().is_some_and(is_ours) {
-                take_back(self.host, journal)?;
+                match take_back(self.host.as_mut(), journal) {
+                    Ok(kept) => self.kept.extend(kept),
+                    // What is in the other journal goes back all the same.
+                    Err(error) => result = result.and(Err(error)),
+                }
             }
         }
-        if !changes.is_empty() {
-            (self.settle)(&changes);
-        }
-        Ok(())
+        let changes: Vec<Change> = wanted.iter().flat_map(|at| self.settings[*at].changes().to_vec()).collect();
+        self.settle(&changes);
+        result
     }
 
-    fn write(&mut self, wanted: &[usize], keep: Keep) -> Result<Vec<Change>, SwitchError> {
-        let of = wanted.iter().map(|at| &self.settings[*at]).filter(|placed| placed.keep == keep);
-        let changes: Vec<Change> = of.flat_map(|placed| placed.changes.clone()).collect();
-        if changes.is_empty() {
-            return Ok(changes);
+    fn settle(&self, changes: &[Change]) {
+        if !changes.is_empty() {
+            (self.settle)(changes);
         }
-        let journal = match keep {
-            Keep::OnDisk => &mut self.on_disk,
-            Keep::InMemory => &mut self.in_memory,
-        };
-        let options = ApplyOptions { must_stop: self.must_stop, ..unconfirmed::options(PROFILE) };
-        apply(self.host, journal, changes.clone(), &options).map_err(refused)?;
-        Ok(changes)
+    }
+
+    /// Writes all, and gives what was to be written.
+    fn write(&mut self, wanted: &[usize]) -> Result<Vec<Change>, SwitchError> {
+        let (mut in_memory, mut on_disk) = (Vec::new(), Vec::new());
+        for at in wanted {
+            match &self.settings[*at] {
+                Placed::Written { changes, keep: Keep::InMemory } => in_memory.extend(changes.clone()),
+                Placed::Written { changes, keep: Keep::OnDisk } => on_disk.extend(changes.clone()),
+                Placed::Request(latency_us) => {
+                    let (request, now_us) = held(*latency_us)?;
+                    self.told.push(format!("{LATENCY} = {now_us}, held"));
+                    self.requests.push(request);
+                }
+            }
+        }
+        let name = self.command.name();
+        for (journal, changes) in [(&mut self.in_memory, &in_memory), (&mut self.on_disk, &on_disk)] {
+            if changes.is_empty() {
+                continue;
+            }
+            let options = ApplyOptions { must_stop: self.must_stop, ..unconfirmed::options(name) };
+            let applied = apply(self.host.as_mut(), journal, changes.clone(), &options).map_err(refused)?;
+            let as_found = changes.iter().filter(|change| change.is_as_wanted());
+            self.told.extend(as_found.map(|change| format!("{} = {}, as found", change.id, change.found)));
+            let written = applied.written.iter();
+            self.told.extend(written.map(|(change, now)| format!("{} = {now}, found {}", change.id, change.found)));
+        }
+        in_memory.append(&mut on_disk);
+        Ok(in_memory)
     }
 }
 
 impl Switch for JournalSwitch<'_> {
     fn set(&mut self, wanted: &[usize]) -> Result<(), SwitchError> {
-        let mut wanted = wanted.to_vec();
-        wanted.sort_unstable();
-        if wanted == self.wanted {
-            return Ok(());
-        }
-        self.put_back()?;
-        // What is in effect from the first write on is to be put back.
-        self.wanted.clone_from(&wanted);
-        let mut changes = Vec::new();
-        for keep in [Keep::InMemory, Keep::OnDisk] {
-            match self.write(&wanted, keep) {
-                Ok(written) => changes.extend(written),
-                Err(error) => {
-                    self.put_back()?;
-                    return Err(error);
-                }
-            }
-        }
-        if !changes.is_empty() {
-            (self.settle)(&changes);
-        }
-        Ok(())
+        self.give(wanted).map(|_| ())
     }
 }
 
@@ -123,7 +208,16 @@ impl Drop for JournalSwitch<'_> {
     }
 }
 
-/// Puts back what a measurement that was killed left in this journal; whether there was anything. What `nearwire tune apply` wrote
+/// A request, and what is in effect with it.
+fn held(latency_us: u32) -> Result<(LatencyRequest, u32), SwitchError> {
+    let held = LatencyRequest::hold(latency_us).and_then(|request| {
+        let now_us = request.in_effect_us()?;
+        Ok((request, now_us))
+    });
+    held.map_err(|error| SwitchError::Refused { why: error.to_string() })
+}
+
+/// Puts back what a measurement of either command that was killed left in this journal; whether there was anything. What `nearwire tune apply` wrote
 /// stays.
 ///
 /// # Errors
@@ -139,22 +233,27 @@ pub fn put_leftovers_back(host: &mut dyn Host, journal: &mut Journal) -> Result<
 
 /// Whether a plan is one of a measurement.
 fn is_ours(block: &Block) -> bool {
-    block.profile.as_deref() == Some(PROFILE) && block.is_in_effect()
+    let of = |command: Command| block.profile.as_deref() == Some(command.name());
+    Command::ALL.into_iter().any(of) && block.is_in_effect()
 }
 
-fn take_back(host: &mut dyn Host, journal: &mut Journal) -> Result<(), SwitchError> {
+/// Puts the newest plan back; says what somebody else changed meanwhile.
+fn take_back(host: &mut dyn Host, journal: &mut Journal) -> Result<Vec<String>, SwitchError> {
     let reverted = take_newest_back(host, journal, unix_s());
     let Reverted { back, is_complete, .. } =
         reverted.map_err(|error| SwitchError::NotBack { why: format!("{error}; nearwire tune revert tries again") })?;
-    if is_complete {
-        return Ok(());
+    let (mut kept, mut left) = (Vec::new(), String::new());
+    for (id, outcome) in &back.items {
+        match outcome {
+            Outcome::Kept { now, .. } | Outcome::Permanent { now, .. } => kept.push(format!("{id} is {now}")),
+            Outcome::Failed(error) => left += &format!("\n  {id}: {error}"),
+            Outcome::Absent => left += &format!("\n  {id}: it is not there any more"),
+            Outcome::AsFound | Outcome::Restored { .. } => {}
+        }
     }
-    let left = back.items.iter().filter_map(|(id, outcome)| match outcome {
-        Outcome::Failed(error) => Some(format!("\n  {id}: {error}")),
-        Outcome::Absent => Some(format!("\n  {id}: it is not there any more")),
-        _ => None,
-    });
-    let left: String = left.collect();
+    if is_complete {
+        return Ok(kept);
+    }
     Err(SwitchError::NotBack {
         why: format!("not all values could be put back, nearwire tune revert tries again:{left}"),
     })

@@ -7,7 +7,6 @@
 //! namespaces have it) in both of these, and every other one on the host.
 
 mod error;
-mod place;
 
 #[cfg(test)]
 mod tests;
@@ -16,12 +15,14 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use nearwire_host::change::{Change, Located, NotAtRunTime, Scope, targets};
-use nearwire_host::{Disruption, ReadFrom, Risk, Root, Setting, Value, catalogue};
-use nearwire_lab::Namespace;
+use nearwire_host::change::{Change, Located, NotAtRunTime, RootHost, Scope, targets};
+use nearwire_host::journal::{HostIdentity, Journal};
+use nearwire_host::{Disruption, LatencyRequest, ReadFrom, Risk, Setting, Value, Write, catalogue};
 
 pub use error::VaryError;
-use place::Place;
+
+use crate::cable_host::CableHost;
+use crate::switch::{Command, JournalSwitch, Keep, Placed, put_leftovers_back};
 
 /// More combinations of values than this take longer than anybody waits.
 const VARIATIONS_MAX: usize = 64;
@@ -59,43 +60,41 @@ impl FromStr for Vary {
     }
 }
 
-/// One end of a cable on this host.
-#[derive(Clone, Debug)]
-pub struct End {
-    /// The interface.
-    pub interface: String,
-    /// The namespace that holds it; that of the calling thread where there is none.
-    pub namespace: Option<Namespace>,
-}
-
 /// Where values may be written.
 #[derive(Clone, Debug)]
 pub struct Bed {
-    /// The ends of the cable that are on this host: two or four, or the near one alone.
-    pub ends: Vec<End>,
-    /// Whether the ends are gone with this process, so that nothing of them has to be put back after it was killed.
-    pub is_virtual: bool,
+    /// The interfaces of the cable that are on this host: two or four, or the near one alone.
+    pub interfaces: Vec<String>,
     /// The directory of the host's journal.
     pub journal: PathBuf,
     /// Interfaces that are left alone, and why.
     pub in_use: BTreeMap<String, String>,
 }
 
-/// All combinations of the values of settings.
+/// The places of a setting; a request has none ([`Placed::Request`]).
 #[derive(Debug)]
-pub struct Variations {
-    varied: Vec<Vary>,
-    places: Vec<Place>,
+struct Varied {
+    vary: Vary,
+    located: Vec<Located>,
+    keep: Keep,
+}
+
+/// All combinations of the values of settings, and where these are written. Nothing is written yet.
+#[derive(Debug)]
+pub struct Planned {
+    host: CableHost,
+    journal: PathBuf,
+    varied: Vec<Varied>,
     /// The value of each setting, by its place in its list; of each combination.
     combinations: Vec<Vec<usize>>,
 }
 
-impl Variations {
+impl Planned {
     /// Looks up where the settings are written, and what they are now. Nothing is written, and no journal is made.
     ///
     /// # Errors
     /// A setting cannot be varied here, or a value cannot be written there.
-    pub fn prepare(root: &Root, varied: Vec<Vary>, bed: &Bed) -> Result<Variations, VaryError> {
+    pub fn new(mut host: CableHost, varied: Vec<Vary>, bed: &Bed) -> Result<Self, VaryError> {
         for (at, vary) in varied.iter().enumerate() {
             may_be_varied(vary.setting)?;
             can_have(vary)?;
@@ -107,51 +106,118 @@ impl Variations {
         if combinations.len() > VARIATIONS_MAX {
             return Err(VaryError::TooMany { combinations: combinations.len(), most: VARIATIONS_MAX });
         }
-        let mut places = places(root, bed);
-        for (at, vary) in varied.iter().enumerate() {
-            locate(&mut places, at, vary, bed)?;
-        }
-        places.retain(Place::is_used);
-        let mut variations = Variations { varied, places, combinations };
-        variations.try_values()?;
-        Ok(variations)
+        let varied = varied.into_iter().map(|vary| locate(&mut host, vary, bed)).collect::<Result<_, _>>()?;
+        let mut planned = Self { host, journal: bed.journal.clone(), varied, combinations };
+        planned.try_values()?;
+        Ok(planned)
     }
 
     /// The settings and values of each combination, as records have them.
     #[must_use]
     pub fn values(&self) -> Vec<BTreeMap<String, String>> {
-        (0..self.combinations.len()).map(|variation| self.values_of(variation)).collect()
+        let of = |chosen: &Vec<usize>| {
+            let named = self.varied.iter().map(|varied| &varied.vary).zip(chosen);
+            named.map(|(vary, at)| (vary.setting.id.to_owned(), vary.values[*at].clone())).collect()
+        };
+        self.combinations.iter().map(of).collect()
     }
 
-    fn values_of(&self, variation: usize) -> BTreeMap<String, String> {
-        let chosen = self.combinations.get(variation).into_iter().flatten();
-        let named = self.varied.iter().zip(chosen);
-        named.map(|(vary, at)| (vary.setting.id.to_owned(), vary.values[*at].clone())).collect()
-    }
-
-    /// What is written that outlives this process, each with the value it has now: it has to be agreed to.
+    /// What is written that outlives this process: it has to be agreed to.
     #[must_use]
     pub fn on_the_host(&self) -> Vec<String> {
-        self.places.iter().filter(|place| place.is_durable()).flat_map(Place::in_words).collect()
+        let durable = self.varied.iter().filter(|varied| varied.keep == Keep::OnDisk);
+        durable.flat_map(|varied| &varied.located).map(|located| located.id.clone()).collect()
     }
 
+    /// Takes the journal of this host, if anything that outlives this process is varied, and puts back what a measurement
+    /// that was killed had left in it.
+    ///
+    /// # Errors
+    /// The journal cannot be used, what was left in it cannot be put back, or a value cannot be written any more.
+    pub fn begin(mut self) -> Result<Variations, VaryError> {
+        let identity = HostIdentity::of(self.host.host().root());
+        let mut journal = match self.on_the_host().is_empty() {
+            true => Journal::in_memory(identity),
+            false => Journal::open(&self.journal, identity)?,
+        };
+        put_leftovers_back(&mut self.host, &mut journal)?;
+        let (mut settings, mut firsts) = (Vec::new(), Vec::new());
+        for varied in &self.varied {
+            firsts.push(settings.len());
+            for value in &varied.vary.values {
+                settings.push(placed(&mut self.host, varied, value)?);
+            }
+        }
+        let chosen = |values: &Vec<usize>| values.iter().zip(&firsts).map(|(value, first)| first + value).collect();
+        let combinations = self.combinations.iter().map(chosen).collect();
+        let switch = JournalSwitch::new(Command::BenchVary, self.host, journal, settings, &|| false, &|_| {});
+        Ok(Variations { switch, combinations })
+    }
+
+    /// Every value can be written, and those of a setting differ.
+    fn try_values(&mut self) -> Result<(), VaryError> {
+        for varied in &self.varied {
+            let mut placed_before: Vec<Placed> = Vec::new();
+            let Vary { setting, values } = &varied.vary;
+            for value in values {
+                let placed = placed(&mut self.host, varied, value)?;
+                if let Some(earlier) = placed_before.iter().position(|earlier| are_same(earlier, &placed)) {
+                    let (one, other) = (values[earlier].clone(), value.clone());
+                    return Err(VaryError::Equal { id: setting.id, one, other });
+                }
+                placed_before.push(placed);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// How a setting gets a value.
+fn placed(host: &mut CableHost, varied: &Varied, value: &str) -> Result<Placed, VaryError> {
+    let Varied { vary: Vary { setting, .. }, located, keep } = varied;
+    if setting.write == Write::PmQos {
+        let none = || VaryError::NoValue { id: setting.id, value: value.to_owned(), wanted: setting.value.to_string() };
+        let latency_us = value.parse().map_err(|_| none())?;
+        // For a moment: whether this process may, and whether the kernel follows.
+        LatencyRequest::hold(latency_us)?;
+        return Ok(Placed::Request(latency_us));
+    }
+    let change = |located: &Located| {
+        let failed = |error| VaryError::Value { id: located.id.clone(), value: value.to_owned(), why: Box::new(error) };
+        Change::plan(located, located.wanted(value), host).map_err(failed)
+    };
+    Ok(Placed::Written { changes: located.iter().map(change).collect::<Result<_, _>>()?, keep: *keep })
+}
+
+/// Whether two values are the same at all places.
+fn are_same(one: &Placed, other: &Placed) -> bool {
+    match (one, other) {
+        (Placed::Request(one_us), Placed::Request(other_us)) => one_us == other_us,
+        _ => {
+            let mut pairs = one.changes().iter().zip(other.changes());
+            pairs.all(|(one, other)| one.target.same(&one.wanted, &other.wanted))
+        }
+    }
+}
+
+/// What gives settings the values of their combinations. They have what was found when it is dropped.
+pub struct Variations {
+    switch: JournalSwitch<'static>,
+    /// The values of each combination, by their places among all values of all settings.
+    combinations: Vec<Vec<usize>>,
+}
+
+impl Variations {
     /// Gives the settings the values of a combination. What was found is put back first. Gives a line for each place
     /// that says what was read back there and what was found.
     ///
     /// # Errors
-    /// The host refused. All values are as found then, unless the error says otherwise.
+    /// The host refused, or somebody else changed a value. All values are as found then, unless the error says otherwise.
     pub fn set(&mut self, variation: usize) -> Result<Vec<String>, VaryError> {
-        self.put_back()?;
-        let chosen = self.combinations.get(variation).into_iter().flatten();
-        let values: Vec<String> = self.varied.iter().zip(chosen).map(|(vary, at)| vary.values[*at].clone()).collect();
-        let written: Result<Vec<_>, _> = self.places.iter_mut().map(|place| place.write(&values)).collect();
-        match written {
-            Ok(lines) => Ok(lines.concat()),
-            Err(error) => {
-                self.put_back()?;
-                Err(error)
-            }
-        }
+        let chosen = self.combinations.get(variation).map_or(&[][..], Vec::as_slice);
+        let told = self.switch.give(chosen)?.to_vec();
+        self.nobody_changed_any()?;
+        Ok(told)
     }
 
     /// Puts back what was found. Nothing happens where nothing was written.
@@ -159,37 +225,15 @@ impl Variations {
     /// # Errors
     /// A value is not back: which, and why. The journal has it.
     pub fn put_back(&mut self) -> Result<(), VaryError> {
-        let results: Vec<_> = self.places.iter_mut().rev().map(Place::put_back).collect();
-        results.into_iter().collect()
+        self.switch.give(&[])?;
+        self.nobody_changed_any()
     }
 
-    /// Every value can be written, and those of a setting differ.
-    fn try_values(&mut self) -> Result<(), VaryError> {
-        for (at, vary) in self.varied.iter().enumerate() {
-            let mut written: Vec<Vec<Change>> = Vec::new();
-            for value in &vary.values {
-                let places = self.places.iter_mut().map(|place| place.written(at, value));
-                let changes = places.collect::<Result<Vec<_>, _>>()?.concat();
-                if let Some(earlier) = written.iter().position(|earlier| are_same(earlier, &changes)) {
-                    let (one, other) = (vary.values[earlier].clone(), value.clone());
-                    return Err(VaryError::Equal { id: vary.setting.id, one, other });
-                }
-                written.push(changes);
-            }
+    fn nobody_changed_any(&mut self) -> Result<(), VaryError> {
+        match &self.switch.take_kept()[..] {
+            [] => Ok(()),
+            kept => Err(VaryError::Changed { values: kept.join("; ") }),
         }
-        Ok(())
-    }
-}
-
-/// Whether two values are the same at all places.
-fn are_same(one: &[Change], other: &[Change]) -> bool {
-    one.iter().zip(other).all(|(one, other)| one.target.same(&one.wanted, &other.wanted))
-}
-
-impl Drop for Variations {
-    fn drop(&mut self) {
-        // Whoever wants to know calls it before.
-        let _ = self.put_back();
     }
 }
 
@@ -224,53 +268,36 @@ fn can_have(vary: &Vary) -> Result<(), VaryError> {
     }
 }
 
-/// The host first, then each namespace of the cable.
-fn places(root: &Root, bed: &Bed) -> Vec<Place> {
-    let own: Vec<End> = if bed.is_virtual { Vec::new() } else { bed.ends.clone() };
-    let mut places = vec![Place::host(root, own, bed.journal.clone())];
-    let mut known = Vec::new();
-    for end in &bed.ends {
-        let Some(namespace) = &end.namespace else { continue };
-        let inode = namespace.inode().unwrap_or_default();
-        match known.iter().position(|other| *other == inode) {
-            Some(at) => places[at + 1].interfaces.push(end.interface.clone()),
-            None => {
-                known.push(inode);
-                places.push(Place::namespace(root, namespace.clone(), end.interface.clone()));
-            }
-        }
-    }
-    places
-}
-
 /// Finds where a setting is written.
-fn locate(places: &mut [Place], at: usize, vary: &Vary, bed: &Bed) -> Result<(), VaryError> {
+fn locate(host: &mut CableHost, vary: Vary, bed: &Bed) -> Result<Varied, VaryError> {
     let setting = vary.setting;
+    if setting.write == Write::PmQos {
+        return Ok(Varied { vary, located: Vec::new(), keep: Keep::InMemory });
+    }
     let is_of_interfaces = matches!(setting.read, ReadFrom::Nic(_));
     if is_of_interfaces {
-        if bed.ends.is_empty() {
+        if bed.interfaces.is_empty() {
             return Err(VaryError::NoInterface { id: setting.id });
         }
-        if let Some((interface, why)) = bed.ends.iter().find_map(|end| bed.in_use.get_key_value(&end.interface)) {
+        if let Some((interface, why)) = bed.interfaces.iter().find_map(|name| bed.in_use.get_key_value(name)) {
             return Err(VaryError::InUse { id: setting.id, interface: interface.clone(), why: why.clone() });
         }
     }
-    let is_of_network = matches!(setting.read, ReadFrom::Sysctl(name) if name.starts_with("net."));
-    let (host, namespaces) = places.split_at_mut(1);
-    let is_within = is_of_network && namespaces.first_mut().is_some_and(|near| near.has(setting));
-    let chosen: &mut [Place] = if (is_of_interfaces && bed.is_virtual) || is_within { namespaces } else { host };
-    for place in chosen {
-        let located = match place.find(setting) {
-            Ok(located) => located,
+    let find = |host: &mut RootHost, interface: Option<&str>| {
+        let interfaces = interface.map_or_else(|| bed.interfaces.clone(), |interface| vec![interface.to_owned()]);
+        targets(host.root(), setting, &Scope { interfaces: &interfaces, cpus: None })
+    };
+    let (found, keep) = host.at_places_of(setting, find)?;
+    let mut located = Vec::new();
+    for found in found {
+        match found {
+            Ok(here) if here.is_empty() => return Err(VaryError::NoPlace { id: setting.id }),
+            Ok(here) => located.extend(here),
             Err(NotAtRunTime::Absent { .. }) if is_of_interfaces => return Err(VaryError::NoPlace { id: setting.id }),
             Err(why) => return Err(VaryError::NotWritten { why: Box::new(why) }),
-        };
-        if located.is_empty() {
-            return Err(VaryError::NoPlace { id: setting.id });
         }
-        place.located.push((at, located));
     }
-    Ok(())
+    Ok(Varied { vary, located, keep })
 }
 
 /// All ways to choose a value of each setting; the last setting changes first.
@@ -282,9 +309,4 @@ fn combinations(varied: &[Vary]) -> Vec<Vec<usize>> {
         };
         chosen.iter().take(VARIATIONS_MAX + 1).flat_map(with).collect()
     })
-}
-
-/// The places of a setting in the calling thread's network namespace.
-fn located(root: &Root, setting: &'static Setting, interfaces: &[String]) -> Result<Vec<Located>, NotAtRunTime> {
-    targets(root, setting, &Scope { interfaces, cpus: None })
 }

@@ -5,20 +5,26 @@ use crate::verdict::Effect;
 /// `-1.20 us (-1.40 to -1.00) better`.
 #[must_use]
 pub fn effect_in_words(effect: &Effect) -> String {
+    format!("{} {} {}", change_in_words(effect), interval_in_words(effect), effect.verdict.words())
+}
+
+/// `-1.20 us`.
+#[must_use]
+pub fn change_in_words(effect: &Effect) -> String {
     let unit = Unit::of(effect);
-    format!(
-        "{} {}({} to {}) {}",
-        unit.signed(effect.change),
-        unit.name,
-        unit.signed(effect.low),
-        unit.signed(effect.high),
-        effect.verdict.words()
-    )
+    format!("{}{}", unit.signed(effect.change), unit.name)
+}
+
+/// `(-1.40 to -1.00)`, in the unit of [`change_in_words`].
+#[must_use]
+pub fn interval_in_words(effect: &Effect) -> String {
+    let unit = Unit::of(effect);
+    format!("({} to {})", unit.signed(effect.low), unit.signed(effect.high))
 }
 
 /// The unit that suits all numbers of an effect.
 struct Unit {
-    /// With a space behind, or nothing.
+    /// With a space in front, or nothing.
     name: &'static str,
     divisor: f64,
     decimals: usize,
@@ -36,9 +42,9 @@ impl Unit {
             return Self { name: "", divisor: 1.0, decimals };
         }
         match largest {
-            largest if largest < 1e3 => Self { name: "ns ", divisor: 1.0, decimals: 0 },
-            largest if largest < 1e6 => Self { name: "us ", divisor: 1e3, decimals: 2 },
-            _ => Self { name: "ms ", divisor: 1e6, decimals: 2 },
+            largest if largest < 1e3 => Self { name: " ns", divisor: 1.0, decimals: 0 },
+            largest if largest < 1e6 => Self { name: " us", divisor: 1e3, decimals: 2 },
+            _ => Self { name: " ms", divisor: 1e6, decimals: 2 },
         }
     }
 

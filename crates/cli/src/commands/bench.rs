@@ -80,8 +80,8 @@ fn measure(
     let started_at = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
     let clock = Clock::calibrate();
     let mut experiment = experiment(args, cpus);
-    let mut variations = vary::variations(args, bed)?;
-    experiment.variations = variations.as_ref().map(Variations::values).unwrap_or_default();
+    let (mut variations, values) = vary::variations(args, bed)?.unzip();
+    experiment.variations = values.unwrap_or_default();
     let (cells, left_out) = cells(&wish(args), &experiment, bed, clock).map_err(cell_failure)?;
     experiment.cells = cells;
     let mut progress = Progress::new(args.quiet);

@@ -2,14 +2,15 @@
 
 use super::{CompareOptions, Figure, Verdict};
 use crate::record::{Block, Run};
-use crate::statistics::rank::NORMAL_95;
-use crate::statistics::spread::student_95;
+use crate::statistics::student::two_sided_point;
 use crate::statistics::trend::median;
 
 /// Below this many rounds the spread between rounds is hardly known.
 pub(super) const FEW_ROUNDS: usize = 5;
 /// Odd against even needs two of each.
 const LEAST_ROUNDS: usize = 4;
+/// Student's distribution of so many degrees of freedom is the normal one.
+const NORMAL: f64 = 1e6;
 
 /// One side's figures: a list of blocks for each round.
 pub(super) struct Side(Vec<Vec<f64>>);
@@ -86,9 +87,6 @@ pub(super) fn figure(a: &Side, b: &Side, options: CompareOptions, seed: u64) -> 
 }
 
 /// Percentile interval of the log ratio, widened for the number of rounds.
-///
-/// A bootstrap over k clusters underestimates their variance by (k - 1) / k and knows nothing of Student; with
-/// ten rounds that makes "95 %" about 91 %. Both are put back here.
 fn interval(a: &Side, b: &Side, ratio: f64, options: CompareOptions, seed: u64) -> (f64, f64) {
     let mut random = SplitMix64(seed);
     let mut scratch = Vec::new();
@@ -99,15 +97,24 @@ fn interval(a: &Side, b: &Side, ratio: f64, options: CompareOptions, seed: u64) 
         })
         .collect();
     logs.sort_unstable_by(f64::total_cmp);
-    let tail = (1.0 - options.confidence.clamp(0.5, 0.9999)) / 2.0;
+    let wrong = 1.0 - options.confidence.clamp(0.5, 0.9999);
+    let tail = wrong / 2.0;
     let last = (logs.len() - 1) as f64;
     let low = logs[(tail * last).floor() as usize];
     let high = logs[((1.0 - tail) * last).ceil() as usize];
-    let rounds = a.0.len().min(b.0.len()) as f64;
-    let widen = (rounds / (rounds - 1.0)).sqrt() * student_95(rounds as u64 - 1) / NORMAL_95;
+    let widen = widening(a.0.len().min(b.0.len()), wrong);
     let centre = ratio.ln();
     let widened = |log: f64| (centre + (log - centre) * widen).exp();
     (widened(low), widened(high))
+}
+
+/// How much wider a percentile interval must be that is wrong with this probability.
+///
+/// A bootstrap over k clusters underestimates their variance by (k - 1) / k and knows nothing of Student; with
+/// ten rounds that makes "95 %" about 91 %. Both are put back here.
+fn widening(rounds: usize, wrong: f64) -> f64 {
+    let rounds = rounds as f64;
+    (rounds / (rounds - 1.0)).sqrt() * two_sided_point(wrong, rounds - 1.0) / two_sided_point(wrong, NORMAL)
 }
 
 /// SplitMix64 (Steele, Lea and Flood 2014): small, seeded, good enough to resample with.
@@ -125,5 +132,19 @@ impl SplitMix64 {
     /// A number below `bound`; the bias is below `bound / 2^64`.
     fn below(&mut self, bound: usize) -> usize {
         ((u128::from(self.next()) * bound as u128) >> 64) as usize
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn interval_of_ten_rounds_is_widened_at_the_level_that_was_asked_for() {
+        for (wrong, student, normal) in [(0.05, 2.262, 1.960), (0.01, 3.250, 2.576)] {
+            let wanted = (10.0_f64 / 9.0).sqrt() * student / normal;
+            let found = widening(10, wrong);
+            assert!((found / wanted - 1.0).abs() < 1e-3, "{wrong}: {found}");
+        }
     }
 }

@@ -51,8 +51,8 @@ impl Tree {
 
 fn settings() -> Vec<Placed> {
     vec![
-        Placed { changes: vec![change("vm.swappiness", SWAPPINESS, "60", "10")], keep: Keep::OnDisk },
-        Placed { changes: vec![change("vm.stat_interval", STAT, "1", "10")], keep: Keep::InMemory },
+        Placed::Written { changes: vec![change("vm.swappiness", SWAPPINESS, "60", "10")], keep: Keep::OnDisk },
+        Placed::Written { changes: vec![change("vm.stat_interval", STAT, "1", "10")], keep: Keep::InMemory },
     ]
 }
 
@@ -63,9 +63,9 @@ fn values(one: &str, other: &str) -> (String, String) {
 #[test]
 fn settings_switched_have_exactly_the_values_asked_for_and_leave_no_trace() {
     let tree = Tree::new();
-    let mut host = tree.host();
+    let host = tree.host();
     let journal = tree.journal(&host);
-    let mut switch = JournalSwitch::new(&mut host, journal, settings(), &|| false, &|_| {}).unwrap();
+    let mut switch = JournalSwitch::new(Command::TuneMeasure, host, journal, settings(), &|| false, &|_| {});
     for (wanted, expected) in [
         (&[0][..], values("10", "1")),
         (&[1], values("60", "10")),
@@ -85,11 +85,14 @@ fn settings_switched_have_exactly_the_values_asked_for_and_leave_no_trace() {
 #[test]
 fn setting_that_is_refused_leaves_everything_as_found() {
     let tree = Tree::new();
-    let mut host = tree.host();
+    let host = tree.host();
     let journal = tree.journal(&host);
     let mut settings = settings();
-    settings.push(Placed { changes: vec![change("vm.nothing", "/proc/sys/vm/nothing", "1", "2")], keep: Keep::OnDisk });
-    let mut switch = JournalSwitch::new(&mut host, journal, settings, &|| false, &|_| {}).unwrap();
+    settings.push(Placed::Written {
+        changes: vec![change("vm.nothing", "/proc/sys/vm/nothing", "1", "2")],
+        keep: Keep::OnDisk,
+    });
+    let mut switch = JournalSwitch::new(Command::TuneMeasure, host, journal, settings, &|| false, &|_| {});
     assert!(matches!(switch.set(&[0, 1, 2]), Err(SwitchError::Refused { .. })));
     assert_eq!(tree.values(), values("60", "1"));
     switch.set(&[0]).unwrap();
@@ -98,9 +101,9 @@ fn setting_that_is_refused_leaves_everything_as_found() {
 
 /// A process that is killed runs no destructor.
 fn killed_with(tree: &Tree, wanted: &[usize]) {
-    let mut host = tree.host();
+    let host = tree.host();
     let journal = tree.journal(&host);
-    let mut switch = JournalSwitch::new(&mut host, journal, settings(), &|| false, &|_| {}).unwrap();
+    let mut switch = JournalSwitch::new(Command::TuneMeasure, host, journal, settings(), &|| false, &|_| {});
     switch.set(wanted).unwrap();
     let copy = tree.0.path().join("kept");
     fs::copy(tree.journal_file(), &copy).unwrap();
@@ -136,9 +139,26 @@ fn plan_of_a_killed_measurement_is_not_held_and_is_reverted() {
 #[test]
 fn interruption_before_a_write_puts_everything_back() {
     let tree = Tree::new();
-    let mut host = tree.host();
+    let host = tree.host();
     let journal = tree.journal(&host);
-    let mut switch = JournalSwitch::new(&mut host, journal, settings(), &|| true, &|_| {}).unwrap();
+    let mut switch = JournalSwitch::new(Command::TuneMeasure, host, journal, settings(), &|| true, &|_| {});
     assert!(switch.set(&[0]).is_err());
     assert_eq!(tree.values(), values("60", "1"));
+}
+
+#[test]
+fn value_that_somebody_changed_meanwhile_stays_and_is_told() {
+    let tree = Tree::new();
+    let host = tree.host();
+    let journal = tree.journal(&host);
+    let mut switch = JournalSwitch::new(Command::TuneMeasure, host, journal, settings(), &|| false, &|_| {});
+    switch.set(&[0]).unwrap();
+    fs::write(tree.root().join(&SWAPPINESS[1..]), "33\n").unwrap();
+    switch.set(&[]).unwrap();
+    assert_eq!(switch.take_kept(), ["vm.swappiness is 33"]);
+    assert_eq!(tree.values(), values("33", "1"));
+    assert!(
+        matches!(switch.set(&[0]), Err(SwitchError::Refused { .. })),
+        "what it is compared with is another value now"
+    );
 }

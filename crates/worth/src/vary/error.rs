@@ -1,8 +1,11 @@
 //! Why settings cannot be varied.
 
-use nearwire_host::change::{ApplyError, HostError, NotAtRunTime};
+use nearwire_host::LatencyRequestError;
+use nearwire_host::change::{HostError, NotAtRunTime};
 use nearwire_host::journal::JournalError;
-use nearwire_lab::LabError;
+
+use crate::cable_host::CableHostError;
+use crate::run::SwitchError;
 
 /// Why settings cannot be varied, or were not.
 #[derive(Debug, thiserror::Error)]
@@ -118,6 +121,9 @@ pub enum VaryError {
         /// What the host said.
         why: Box<HostError>,
     },
+    /// A wake-up limit that cannot be held.
+    #[error("vary cpu.dma-latency-us: {0}")]
+    Request(#[from] LatencyRequestError),
     /// Two values are written alike.
     #[error("'{one}' and '{other}' are the same value of {id}, so there is nothing to compare")]
     Equal {
@@ -131,22 +137,17 @@ pub enum VaryError {
     /// The journal cannot be used.
     #[error(transparent)]
     Journal(#[from] JournalError),
-    /// A namespace of the cable could not be entered.
+    /// The ends of the cable could not be reached.
     #[error(transparent)]
-    Lab(#[from] LabError),
-    /// The host did not take the values.
-    #[error("vary: {why}")]
-    Apply {
-        /// What it said.
-        why: Box<ApplyError>,
-    },
-    /// A value that was written is not back.
-    #[error("not everything that was varied is back: {values}; {advice}")]
-    NotBack {
-        /// Which, and why.
+    Cable(#[from] CableHostError),
+    /// The host did not take the values, or what was found is not back.
+    #[error("vary: {0}")]
+    Switch(#[from] SwitchError),
+    /// What was measured may be of other values.
+    #[error("somebody else changed what is varied meanwhile, and it stays so: {values}")]
+    Changed {
+        /// The settings and their values now.
         values: String,
-        /// What to do.
-        advice: &'static str,
     },
 }
 

@@ -1,7 +1,7 @@
 use std::fs;
 
-use nearwire_host::change::{ApplyOptions, RevertOptions, RootHost, apply, revert};
-use nearwire_host::journal::{HostIdentity, Journal};
+use nearwire_host::Root;
+use nearwire_host::change::{ApplyOptions, RevertOptions, apply, revert};
 use proptest::prelude::*;
 use tempfile::TempDir;
 
@@ -29,7 +29,7 @@ impl Copy {
     }
 
     fn bed(&self) -> Bed {
-        Bed { ends: Vec::new(), is_virtual: true, journal: self.0.path().join("journal"), in_use: BTreeMap::new() }
+        Bed { interfaces: Vec::new(), journal: self.0.path().join("journal"), in_use: BTreeMap::new() }
     }
 
     fn value(&self, path: &str) -> String {
@@ -40,9 +40,13 @@ impl Copy {
         (self.value(SWAPPINESS), self.value(STAT_INTERVAL))
     }
 
-    fn vary(&self, settings: &[&str]) -> Result<Variations, VaryError> {
+    fn plan(&self, settings: &[&str]) -> Result<Planned, VaryError> {
         let varied = settings.iter().map(|text| text.parse()).collect::<Result<_, _>>()?;
-        Variations::prepare(&self.root(), varied, &self.bed())
+        Planned::new(CableHost::of(self.root()), varied, &self.bed())
+    }
+
+    fn vary(&self, settings: &[&str]) -> Variations {
+        self.plan(settings).unwrap().begin().unwrap()
     }
 
     fn journal(&self) -> Journal {
@@ -61,10 +65,12 @@ fn pair(one: &str, other: &str) -> (String, String) {
 #[test]
 fn values_are_written_one_after_the_other_and_what_was_found_comes_back() {
     let copy = Copy::new();
-    let mut variations = copy.vary(&["vm.swappiness=10,60,100"]).unwrap();
+    let planned = copy.plan(&["vm.swappiness=10,60,100"]).unwrap();
+    assert_eq!(planned.on_the_host(), ["vm.swappiness"]);
+    assert_eq!(planned.values()[2], BTreeMap::from([pair("vm.swappiness", "100")]));
+    assert!(!copy.bed().journal.exists(), "no journal is made before anybody agreed");
+    let mut variations = planned.begin().unwrap();
     assert_eq!(copy.value(SWAPPINESS), "60", "nothing is written before it is asked for");
-    assert_eq!(variations.on_the_host(), ["vm.swappiness"]);
-    assert_eq!(variations.values()[2], BTreeMap::from([pair("vm.swappiness", "100")]));
     assert_eq!(variations.set(0).unwrap(), ["vm.swappiness = 10, found 60"]);
     assert_eq!(copy.value(SWAPPINESS), "10");
     assert_eq!(variations.set(2).unwrap(), ["vm.swappiness = 100, found 60"]);
@@ -82,9 +88,10 @@ fn values_are_written_one_after_the_other_and_what_was_found_comes_back() {
 #[test]
 fn several_settings_have_all_combinations_of_their_values() {
     let copy = Copy::new();
-    let mut variations = copy.vary(&["vm.swappiness=10,20", "vm.stat_interval=1,5"]).unwrap();
+    let planned = copy.plan(&["vm.swappiness=10,20", "vm.stat_interval=1,5"]).unwrap();
     let expected = [("10", "1"), ("10", "5"), ("20", "1"), ("20", "5")];
-    assert_eq!(variations.values().len(), expected.len());
+    assert_eq!(planned.values().len(), expected.len());
+    let mut variations = planned.begin().unwrap();
     for (at, (swappiness, interval)) in expected.into_iter().enumerate() {
         variations.set(at).unwrap();
         assert_eq!(copy.values(), pair(swappiness, interval));
@@ -93,16 +100,21 @@ fn several_settings_have_all_combinations_of_their_values() {
     assert_eq!(copy.values(), pair("60", "1"));
 }
 
+/// A process that is killed runs no destructor: the value stays, and the journal.
+fn killed_under(copy: &Copy, setting: &str, value: &str) {
+    let mut variations = copy.vary(&[setting]);
+    variations.set(1).unwrap();
+    let (journal, kept) = (copy.bed().journal.join("journal"), copy.0.path().join("kept"));
+    fs::copy(&journal, &kept).unwrap();
+    drop(variations);
+    fs::rename(kept, journal).unwrap();
+    fs::write(copy.0.path().join("host").join(SWAPPINESS), value).unwrap();
+}
+
 #[test]
 fn killed_process_leaves_a_journal_that_revert_understands() {
     let copy = Copy::new();
-    let mut variations = copy.vary(&["vm.swappiness=10,20"]).unwrap();
-    variations.set(1).unwrap();
-    // As after kill -9: nothing is put back, and the lock is gone.
-    let [place] = &mut variations.places[..] else { panic!("one place") };
-    place.forget();
-    drop(variations);
-    assert_eq!(copy.value(SWAPPINESS), "20");
+    killed_under(&copy, "vm.swappiness=10,20", "20");
     let mut host = RootHost::new(copy.root());
     let reverted = revert(&mut host, &mut copy.journal(), 2, RevertOptions::default()).unwrap();
     assert!(reverted.is_complete);
@@ -110,13 +122,25 @@ fn killed_process_leaves_a_journal_that_revert_understands() {
 }
 
 #[test]
+fn next_variation_puts_back_what_a_killed_one_left() {
+    let copy = Copy::new();
+    killed_under(&copy, "vm.swappiness=10,20", "20");
+    let mut variations = copy.vary(&["vm.swappiness=20,30"]);
+    assert_eq!(variations.set(0).unwrap(), ["vm.swappiness = 20, found 60"]);
+    drop(variations);
+    assert_eq!(copy.value(SWAPPINESS), "60");
+    assert!(!copy.has_journal());
+}
+
+#[test]
 fn what_was_applied_before_stays_in_effect() {
     let copy = Copy::new();
     let mut host = RootHost::new(copy.root());
-    let place = &located(&copy.root(), catalogue::setting("vm.swappiness").unwrap(), &[]).unwrap()[0];
+    let scope = Scope { interfaces: &[], cpus: None };
+    let place = &targets(&copy.root(), catalogue::setting("vm.swappiness").unwrap(), &scope).unwrap()[0];
     let changes = vec![Change::plan(place, "1", &mut host).unwrap()];
     apply(&mut host, &mut copy.journal(), changes, &ApplyOptions::strict(1, None)).unwrap();
-    let mut variations = copy.vary(&["vm.swappiness=10,20"]).unwrap();
+    let mut variations = copy.vary(&["vm.swappiness=10,20"]);
     variations.set(0).unwrap();
     variations.put_back().unwrap();
     drop(variations);
@@ -128,7 +152,7 @@ fn what_was_applied_before_stays_in_effect() {
 #[test]
 fn value_that_somebody_changed_meanwhile_is_kept_and_named() {
     let copy = Copy::new();
-    let mut variations = copy.vary(&["vm.swappiness=10,20"]).unwrap();
+    let mut variations = copy.vary(&["vm.swappiness=10,20"]);
     variations.set(0).unwrap();
     fs::write(copy.0.path().join("host").join(SWAPPINESS), "33\n").unwrap();
     let error = variations.put_back().unwrap_err().to_string();
@@ -139,12 +163,12 @@ fn value_that_somebody_changed_meanwhile_is_kept_and_named() {
 #[test]
 fn journal_in_use_writes_nothing() {
     let copy = Copy::new();
-    let mut variations = copy.vary(&["vm.swappiness=10,20"]).unwrap();
     let held = copy.journal();
-    assert!(matches!(variations.set(0), Err(VaryError::Journal(_))));
+    let begun = copy.plan(&["vm.swappiness=10,20"]).unwrap().begin();
+    assert!(matches!(begun.map(|_| ()), Err(VaryError::Journal(_))));
     assert_eq!(copy.value(SWAPPINESS), "60");
     drop(held);
-    variations.set(0).unwrap();
+    copy.vary(&["vm.swappiness=10,20"]).set(0).unwrap();
 }
 
 #[test]
@@ -167,7 +191,7 @@ fn what_cannot_be_varied_is_refused_with_the_reason() {
         (&["boot.isolcpus=1,2"], &["boot.isolcpus", "boot"]),
         (&["vm.dirty_ratio=10,20"], &["vm.dirty_ratio"]),
     ] {
-        let Err(error) = copy.vary(settings) else { panic!("{settings:?} can be varied") };
+        let Err(error) = copy.plan(settings) else { panic!("{settings:?} can be varied") };
         let error = error.to_string();
         for word in words {
             assert!(error.contains(word), "{settings:?}: no '{word}' in: {error}");
@@ -179,10 +203,10 @@ fn what_cannot_be_varied_is_refused_with_the_reason() {
 #[test]
 fn interface_in_use_is_left_alone() {
     let copy = Copy::new();
-    let ends = vec![End { interface: "eth0".to_owned(), namespace: None }];
     let in_use = BTreeMap::from([pair("eth0", "it carries the default route")]);
-    let bed = Bed { ends, is_virtual: false, in_use, ..copy.bed() };
-    let error = Variations::prepare(&copy.root(), vec!["nic.offload.gro=on,off".parse().unwrap()], &bed).map(|_| ());
+    let bed = Bed { interfaces: vec!["eth0".to_owned()], in_use, ..copy.bed() };
+    let varied = vec!["nic.offload.gro=on,off".parse().unwrap()];
+    let error = Planned::new(CableHost::of(copy.root()), varied, &bed).map(|_| ());
     let error = error.unwrap_err().to_string();
     assert!(error.contains("eth0") && error.contains("default route"), "{error}");
 }
@@ -192,7 +216,7 @@ fn too_many_combinations_are_refused_before_anything_is_looked_up() {
     let copy = Copy::new();
     let values: Vec<_> = (0..9).map(|value| value.to_string()).collect();
     let values = values.join(",");
-    let error = copy.vary(&[&format!("vm.swappiness={values}"), &format!("vm.stat_interval={values}")]);
+    let error = copy.plan(&[&format!("vm.swappiness={values}"), &format!("vm.stat_interval={values}")]);
     assert!(matches!(error, Err(VaryError::TooMany { .. })));
 }
 

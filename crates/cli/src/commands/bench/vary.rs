@@ -7,31 +7,37 @@ use nearwire_bench::bed::TestBed;
 use nearwire_bench::engine::Settings;
 use nearwire_host::Root;
 use nearwire_host::journal::DEFAULT_DIRECTORY;
-use nearwire_worth::vary::{Bed, End, Variations, VaryError};
+use nearwire_worth::cable_host::CableHost;
+use nearwire_worth::vary::{Bed, Planned, Variations, VaryError};
 
 use crate::args::bench::BenchArgs;
 use crate::commands::tune::{ask, in_use};
 use crate::exit::{CANNOT, FAILED, Failure, OrExit, USAGE};
 
-/// The variations that were asked for, if any. Nothing is written yet.
-pub fn variations(args: &BenchArgs, bed: &TestBed) -> Result<Option<Variations>, Failure> {
+/// The settings and values of each variation, as records have them.
+type Values = Vec<BTreeMap<String, String>>;
+
+/// The variations that were asked for, if any, with their values. Nothing is written yet.
+pub fn variations(args: &BenchArgs, bed: &TestBed) -> Result<Option<(Variations, Values)>, Failure> {
     if args.vary.is_empty() {
         return Ok(None);
     }
-    let root = Root::live().or_exit(CANNOT)?;
-    let is_virtual = bed.kind == "virtual";
-    let ends = bed.ends_here().into_iter().map(|(interface, namespace)| End { interface, namespace }).collect();
     let journal = args.journal.journal.clone().unwrap_or_else(|| PathBuf::from(DEFAULT_DIRECTORY));
     // Those of a virtual cable have names of their own and nothing else to do.
-    let in_use = if is_virtual { BTreeMap::new() } else { in_use::interfaces(&root) };
-    let bed = Bed { ends, is_virtual, journal, in_use };
-    let variations = Variations::prepare(&root, args.vary.clone(), &bed).map_err(failure)?;
-    let on_the_host = variations.on_the_host();
+    let in_use = match bed.kind == "virtual" {
+        true => BTreeMap::new(),
+        false => in_use::interfaces(&Root::live().or_exit(CANNOT)?),
+    };
+    let interfaces = bed.ends_here().into_iter().map(|(interface, _)| interface).collect();
+    let host = CableHost::new(bed).or_exit(CANNOT)?;
+    let planned = Planned::new(host, args.vary.clone(), &Bed { interfaces, journal, in_use }).map_err(failure)?;
+    let on_the_host = planned.on_the_host();
     if !on_the_host.is_empty() {
         let what = on_the_host.join(", ");
         ask(&format!("Write {what} of this host while measuring, and put it back?"), args.yes)?;
     }
-    Ok(Some(variations))
+    let values = planned.values();
+    Ok(Some((planned.begin().map_err(failure)?, values)))
 }
 
 /// Writes the values of a variation.
@@ -46,10 +52,11 @@ impl Settings for Writer<'_> {
 fn failure(error: VaryError) -> Failure {
     let code = match &error {
         VaryError::Journal(_)
+        | VaryError::Request(_)
         | VaryError::NotWritten { .. }
         | VaryError::NoInterface { .. }
         | VaryError::NoPlace { .. } => CANNOT,
-        VaryError::Lab(_) | VaryError::Apply { .. } | VaryError::NotBack { .. } => FAILED,
+        VaryError::Cable(_) | VaryError::Switch(_) | VaryError::Changed { .. } => FAILED,
         _ => USAGE,
     };
     Failure { code, error: Some(error.into()) }

@@ -24,7 +24,7 @@ use nearwire_worth::run::{Schedule, measure};
 use nearwire_worth::store::{self, Kind};
 use nearwire_worth::subject::Subject;
 use nearwire_worth::subject::path::{PathOptions, Paths, PathsError};
-use nearwire_worth::switch::{JournalSwitch, put_leftovers_back};
+use nearwire_worth::switch::{Command, JournalSwitch, put_leftovers_back};
 use nearwire_worth::verdict::Strictness;
 
 use super::{ask, journal_directory, open_journal, unix_s, usage};
@@ -151,7 +151,7 @@ fn path_options(args: &MeasureArgs, cpu_initiator: Option<u32>) -> PathOptions {
 fn rounds(
     args: &MeasureArgs,
     candidates: &Candidates,
-    (mut host, journal): (CableHost, Journal),
+    (host, journal): (CableHost, Journal),
     subjects: &mut [Box<dyn Subject>],
     ends: &[(String, Namespace)],
     watched: &[u32],
@@ -159,7 +159,7 @@ fn rounds(
     let noise_before = noise(watched);
     let settle = |changes: &[nearwire_host::change::Change]| await_links(ends, changes);
     let placed = candidates.placed.clone();
-    let mut switch = JournalSwitch::new(&mut host, journal, placed, &interrupted, &settle).or_exit(exit::FAILED)?;
+    let mut switch = JournalSwitch::new(Command::TuneMeasure, host, journal, placed, &interrupted, &settle);
     let schedule = Schedule {
         rounds: args.rounds as usize,
         passes: if args.no_pairs { 0 } else { PASSES },
@@ -170,6 +170,10 @@ fn rounds(
     let settings = &candidates.settings;
     let mut measured = measure(settings, &mut switch, subjects, schedule, &mut progress, &interrupted);
     progress.finish();
+    let kept = switch.take_kept().into_iter();
+    measured
+        .notes
+        .extend(kept.map(|value| format!("Somebody else changed a value that was measured: {value}, and stays so.")));
     if let Some((before, after)) = noise_before.filter(|_| !measured.interrupted).zip(noise(watched)) {
         measured.notes.push(format!("What interrupts these CPUs anyway: before, {before}; after, {after}."));
     }

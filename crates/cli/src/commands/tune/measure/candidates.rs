@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 use std::time::SystemTime;
 
 use nearwire_bench::bed::TestBed;
+use nearwire_host::change::RootHost;
 use nearwire_host::check::{Day, Finding, check};
 use nearwire_host::tune::{Prepared, prepare};
-use nearwire_host::{Goal, ReadFrom, Write};
+use nearwire_host::{Goal, Write};
 use nearwire_worth::cable_host::CableHost;
 use nearwire_worth::result::Candidate;
 use nearwire_worth::switch::{Keep, Placed};
@@ -59,11 +60,10 @@ impl Candidates {
             let finding = all.find(|finding| finding.id() == goal.id());
             finding.map_or_else(String::new, |finding| finding.found.in_words())
         };
-        let is_virtual = bed.is_some_and(|bed| bed.kind == "virtual");
         for goal in goals {
             let placed = match never(&goal, is_to_another_host(&args.cable), !args.command.is_empty()) {
                 Some(why) => Err(why.to_owned()),
-                None => place(&goal, host, is_virtual)?,
+                None => place(&goal, host)?,
             };
             match placed {
                 Ok(placed) => {
@@ -90,9 +90,7 @@ fn changes_args(args: &MeasureArgs, bed: Option<&TestBed>) -> ChangesArgs {
 fn at_near_end(args: &MeasureArgs, selection: &Selection, host: &mut CableHost) -> Result<Vec<Finding>, Failure> {
     let Some(near) = host.ends().first_mut() else { return Ok(Vec::new()) };
     let interfaces = [near.interface().to_owned()];
-    let of = |host: &mut nearwire_host::change::RootHost| {
-        check(host.root(), &selection.profile, &interfaces, selection.plan.as_ref(), &[])
-    };
+    let of = |host: &mut RootHost| check(host.root(), &selection.profile, &interfaces, selection.plan.as_ref(), &[]);
     let mut findings = near.within(of).or_exit(exit::CANNOT)?;
     let is_meant = |id: &str| args.only.is_empty() || args.only.iter().any(|only| only == id);
     findings.retain(|finding| finding.interface.is_some() && is_meant(finding.wish.setting.id));
@@ -105,9 +103,10 @@ fn at_near_end(args: &MeasureArgs, selection: &Selection, host: &mut CableHost) 
 fn never(goal: &Goal, to_another_host: bool, by_command: bool) -> Option<&'static str> {
     let named = NEVER.iter().find(|(start, _)| goal.setting.id.starts_with(start)).map(|(_, why)| *why);
     named.or(match goal.setting.write {
-        Write::Service => {
-            Some("a service takes longer to start and stop than a run; bench and compare tell what it is worth")
-        }
+        Write::Service => Some(
+            "systemd starts a service five times in ten seconds at most, and would leave it stopped after more; what it is worth, \
+             nearwire compare tells of two records of bench, with it and without",
+        ),
         _ if to_another_host && resets(goal.setting.disrupts) => Some("it resets the link, which would cut the cable"),
         _ if by_command && resets(goal.setting.disrupts) => {
             Some("it resets the link, which would cut the command's connections")
@@ -117,42 +116,35 @@ fn never(goal: &Goal, to_another_host: bool, by_command: bool) -> Option<&'stati
 }
 
 /// The places of a setting, or why it has none.
-fn place(goal: &Goal, host: &mut CableHost, is_virtual: bool) -> Result<Result<Placed, String>, Failure> {
-    let parameter = match goal.setting.read {
-        ReadFrom::Sysctl(name) => Some(format!("/proc/sys/{}", name.replace('.', "/"))),
-        _ => None,
-    };
-    if let Some(path) = parameter
-        && host.is_of_ends(&path).or_exit(exit::CANNOT)?
+fn place(goal: &Goal, host: &mut CableHost) -> Result<Result<Placed, String>, Failure> {
+    if goal.setting.write == Write::PmQos {
+        let latency_us = goal.value.parse().map_err(|_| format!("'{}' is no number of microseconds", goal.value));
+        return Ok(latency_us.map(Placed::Request));
+    }
+    if host.is_parameter_of_ends(goal.setting).or_exit(exit::CANNOT)?
+        && let Err(error) = host.take_over(goal.setting)
     {
-        if let Err(error) = host.take_over(&path) {
-            return Ok(Err(error.to_string()));
-        }
-        let near =
-            host.ends().first_mut().map(|near| near.within(|host| prepare(host, std::slice::from_ref(goal), &[])));
-        let prepared = near.transpose().or_exit(exit::CANNOT)?.unwrap_or_default();
-        return Ok(placed(prepared, Keep::InMemory));
+        return Ok(Err(error.to_string()));
     }
-    if goal.interface.is_none() || host.ends().is_empty() {
-        return Ok(placed(prepare(host.host(), std::slice::from_ref(goal), &[]), Keep::OnDisk));
+    let at_place = |host: &mut RootHost, interface: Option<&str>| {
+        let interface = interface.map(str::to_owned).or_else(|| goal.interface.clone());
+        prepare(host, &[Goal { interface, ..goal.clone() }], &[])
+    };
+    let (prepared, keep) = host.at_places_of(goal.setting, at_place).or_exit(exit::CANNOT)?;
+    let mut all = Prepared::default();
+    for one in prepared {
+        all.changes.extend(one.changes);
+        all.later.extend(one.later);
+        all.failed.extend(one.failed);
+        all.refused.extend(one.refused);
     }
-    let keep = if is_virtual { Keep::InMemory } else { Keep::OnDisk };
-    let mut both = Prepared::default();
-    for end in host.ends() {
-        let goal = Goal { interface: Some(end.interface().to_owned()), ..goal.clone() };
-        let at_end = end.within(|host| prepare(host, &[goal], &[])).or_exit(exit::CANNOT)?;
-        both.changes.extend(at_end.changes);
-        both.later.extend(at_end.later);
-        both.failed.extend(at_end.failed);
-        both.refused.extend(at_end.refused);
-    }
-    Ok(placed(both, keep))
+    Ok(placed(all, keep))
 }
 
 fn placed(prepared: Prepared, keep: Keep) -> Result<Placed, String> {
     let Prepared { changes, later, failed, refused } = prepared;
     if !changes.is_empty() {
-        return Ok(Placed { changes, keep });
+        return Ok(Placed::Written { changes, keep });
     }
     let refused = refused.first().map(|_| "it lowers security".to_owned());
     let later = later.first().map(|(_, why)| why.to_string());
@@ -162,12 +154,12 @@ fn placed(prepared: Prepared, keep: Keep) -> Result<Placed, String> {
 
 /// From and to in the words of the places where these agree, else in those of the check.
 fn candidate(goal: &Goal, placed: &Placed, from: String) -> Candidate {
-    let first = &placed.changes[0];
-    let agree = placed.changes.iter().all(|change| change.found == first.found && change.wanted == first.wanted);
+    let of_check = |from| Candidate { id: goal.id(), from, to: goal.value.clone() };
+    let Placed::Written { changes, .. } = placed else { return of_check(from) };
+    let first = &changes[0];
+    if changes.iter().any(|change| change.found != first.found || change.wanted != first.wanted) {
+        return of_check(from);
+    }
     let shown = |word: &str| if word.is_empty() { "none".to_owned() } else { word.to_owned() };
-    let (from, to) = match agree {
-        true => (shown(&first.found), shown(&first.wanted)),
-        false => (from, goal.value.clone()),
-    };
-    Candidate { id: goal.id(), from, to }
+    Candidate { id: goal.id(), from: shown(&first.found), to: shown(&first.wanted) }
 }

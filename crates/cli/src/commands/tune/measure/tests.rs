@@ -117,3 +117,17 @@ fn result_is_told_word_for_word_as_text_page_and_json() {
     assert_golden("page.html", &page.replace(&page[style], ""));
     assert_golden("result.json", &json::page(&told));
 }
+
+#[test]
+fn table_with_all_figures_fits_120_columns() {
+    use Figure::{CpuPerMessageNs, P50Ns, P99Ns, P999Ns};
+    let figures = [P50Ns, P99Ns, P999Ns, CpuPerMessageNs];
+    let effects = figures.map(|figure| effect(figure, [1e6, -123_456.0, -987_654.0, -120_000.0], Verdict::NoEffect));
+    let on_long = vec![on("udp/busy-poll", effects.to_vec()), on("redis-benchmark -p 20777 -t get", effects.to_vec())];
+    let long = "a value that is so long that it is cut";
+    let settings = vec![worth("nic.coalesce.adaptive-rx[enp129s0f0np0]", long, long, on_long, None)];
+    let table = text::table(&Measured { settings, ..measured() });
+    let widest = table.lines().map(|line| line.chars().count()).max();
+    assert!(widest <= Some(120), "{widest:?} columns:\n{table}");
+    assert_eq!(table.matches("(-987.65 to -120.00)").count(), 8, "{table}");
+}

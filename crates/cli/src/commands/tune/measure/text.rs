@@ -6,7 +6,7 @@ use comfy_table::{CellAlignment, Table};
 use nearwire_worth::Figure;
 use nearwire_worth::result::{Measured, OnSubject, Pair, Worth};
 use nearwire_worth::verdict::{Effect, Strictness, Verdict};
-use nearwire_worth::words::effect_in_words as cell;
+use nearwire_worth::words::{change_in_words, effect_in_words as cell, interval_in_words};
 
 use super::Told;
 use super::candidates::Candidates;
@@ -15,6 +15,10 @@ use crate::output::{terminal_width, wrapped};
 
 /// Values longer than this break a table.
 const VALUE_CHARACTERS_MAX: usize = 24;
+/// So do longer names of what was measured, which may be whole command lines.
+const SUBJECT_CHARACTERS_MAX: usize = 16;
+/// Of a path in the table.
+const LINES_OF_PATH: usize = 2;
 
 /// The settings that are going to be measured, and those that are not.
 pub(super) fn before(args: &MeasureArgs, candidates: &Candidates, on: &str) -> String {
@@ -47,16 +51,21 @@ fn list(text: &mut String, rows: &[(String, String)]) {
 /// The result.
 pub(super) fn after(told: &Told<'_>) -> String {
     let measured = &told.measured;
-    let mut text = format!("\n{}\n\n", headline(measured));
-    text.push_str(&table(measured));
-    text.push('\n');
+    let mut text = format!("\n{}\n", headline(measured));
+    let has_figures = measured.settings.iter().flat_map(Worth::effects).next().is_some();
+    if has_figures {
+        let _ = writeln!(text, "\n{}", table(measured));
+    }
     given_up(&mut text, measured);
     pairs(&mut text, measured);
     let width = terminal_width();
     for note in &measured.notes {
         let _ = writeln!(text, "\n{}", wrapped(note, 0, width));
     }
-    let _ = writeln!(text, "\n{}", wrapped(&legend(told), 0, width));
+    text.push('\n');
+    if has_figures {
+        let _ = writeln!(text, "{}", wrapped(&legend(told), 0, width));
+    }
     if measured.failure.is_none() {
         text.push_str("All values are as found.\n");
     }
@@ -77,6 +86,10 @@ pub(super) fn headline(measured: &Measured) -> String {
     if noise > 0 {
         let _ = write!(line, "; for {noise} the noise is larger than any effect that could be seen");
     }
+    let given_up = measured.settings.iter().filter(|worth| worth.failure.is_some()).count();
+    if given_up > 0 {
+        let _ = write!(line, "; {given_up} given up");
+    }
     if measured.interrupted {
         line.push_str("; interrupted");
     }
@@ -92,39 +105,49 @@ pub(super) fn figures(measured: &Measured) -> Vec<Figure> {
     figures
 }
 
-fn table(measured: &Measured) -> String {
+/// A line of each setting, and below it two lines of each path: each figure's change with its verdict, and the interval.
+pub(super) fn table(measured: &Measured) -> String {
     let figures = figures(measured);
+    let settings = measured.by_gain();
     let mut table = Table::new();
     table.load_style(comfy_table::presets::NOTHING);
-    let mut header = vec!["setting".to_owned(), "from -> to".to_owned(), "path".to_owned()];
-    header.extend(figures.iter().map(|figure| figure.name().to_owned()));
-    table.set_header(header);
-    for worth in measured.by_gain() {
-        for (at, on) in worth.on.iter().enumerate() {
-            let (id, change) = match at {
-                0 => (worth.candidate.id.clone(), from_to(worth)),
-                _ => (String::new(), String::new()),
-            };
-            let mut row = vec![id, change, on.subject.clone()];
-            row.extend(figures.iter().map(|figure| on.effect(*figure).map_or_else(|| "-".to_owned(), cell)));
-            table.add_row(row);
-        }
+    table.set_header(["setting, path"].into_iter().chain(figures.iter().map(|figure| figure.name())));
+    for on in settings.iter().flat_map(|worth| &worth.on) {
+        let path = format!("  {}", short(&on.subject, SUBJECT_CHARACTERS_MAX));
+        let of_figure = |figure: &Figure| on.effect(*figure).map_or_else(|| "-".to_owned(), in_two_lines);
+        table.add_row([path].into_iter().chain(figures.iter().map(of_figure)));
     }
-    for column in 3..3 + figures.len() {
-        if let Some(column) = table.column_mut(column) {
+    for (at, column) in table.column_iter_mut().enumerate() {
+        column.set_padding((0, 2));
+        if at > 0 {
             column.set_cell_alignment(CellAlignment::Right);
         }
     }
-    let lines: Vec<String> = table.lines().map(|line| line.trim_end().to_owned()).collect();
+    let mut rows = table.lines();
+    let mut lines: Vec<String> = rows.by_ref().take(1).collect();
+    for worth in settings.into_iter().filter(|worth| !worth.on.is_empty()) {
+        lines.push(format!("{}  {}", worth.candidate.id, from_to(worth)));
+        lines.extend(rows.by_ref().take(LINES_OF_PATH * worth.on.len()));
+    }
+    let lines: Vec<&str> = lines.iter().map(|line| line.trim_end()).collect();
     lines.join("\n")
 }
 
+fn in_two_lines(effect: &Effect) -> String {
+    format!("{} {}\n{}", change_in_words(effect), effect.verdict.words(), interval_in_words(effect))
+}
+
+/// A text that fits, with a mark where it was cut.
+fn short(text: &str, characters_max: usize) -> String {
+    match text.chars().count() > characters_max {
+        true => text.chars().take(characters_max - 1).chain(['…']).collect(),
+        false => text.to_owned(),
+    }
+}
+
 pub(super) fn from_to(worth: &Worth) -> String {
-    let short = |value: &str| match value.chars().count() > VALUE_CHARACTERS_MAX {
-        true => value.chars().take(VALUE_CHARACTERS_MAX - 1).chain(['…']).collect(),
-        false => value.to_owned(),
-    };
-    format!("{} -> {}", short(&worth.candidate.from), short(&worth.candidate.to))
+    let [from, to] = [&worth.candidate.from, &worth.candidate.to].map(|value| short(value, VALUE_CHARACTERS_MAX));
+    format!("{from} -> {to}")
 }
 
 fn given_up(text: &mut String, measured: &Measured) {
