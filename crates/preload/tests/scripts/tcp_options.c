@@ -245,6 +245,8 @@ SCRIPT(stamps_of_bytes) {
     exchange_stream(fd);
     SET(fd, SOL_SOCKET, SO_TIMESTAMP, 1);
     GET(fd, SOL_SOCKET, SO_TIMESTAMP);
+    /* The kernel begins to stamp a little later. */
+    sleep_ms(50);
     order_far(fd, "!s5.");
     sleep_ms(30);
     char data[10], control[100];
