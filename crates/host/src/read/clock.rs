@@ -103,7 +103,9 @@ fn answer(root: &Root, daemon: &str, ask: fn(&Root) -> Result<Followed, Reading>
     }
     let text = root.read(RECORDING).map_err(|lack| match lack {
         Reading::Unknown { .. } | Reading::Unsupported => {
-            Reading::unknown(format!("only the live host can be asked, and no answers were recorded in {RECORDING}"))
+            Reading::unknown(format!(
+                "only the live host can be asked, and no answers were recorded in {RECORDING}; see nearwire snapshot, which records them"
+            ))
         }
         lack => lack,
     })?;
