@@ -54,6 +54,16 @@ fn recorded() -> impl Iterator<Item = &'static Setting> {
 /// Files that several settings share are read once.
 #[must_use]
 pub fn read_settings(root: &Root, settings: &[&Setting], interfaces: &[String]) -> Vec<(String, Reading)> {
+    read_settings_and(root, settings, interfaces, || ()).0
+}
+
+/// As [`read_settings`], and what else is to be done while a setting takes its time.
+pub(crate) fn read_settings_and<T>(
+    root: &Root,
+    settings: &[&Setting],
+    interfaces: &[String],
+    meanwhile: impl FnOnce() -> T,
+) -> (Vec<(String, Reading)>, T) {
     let files = HostFiles::new(root);
     let needs_nics = settings.iter().any(|setting| matches!(setting.read, ReadFrom::Nic(_)));
     let nics: Vec<_> = interfaces.iter().filter(|_| needs_nics).map(|name| (name, Nic::open(root, name))).collect();
@@ -75,12 +85,13 @@ pub fn read_settings(root: &Root, settings: &[&Setting], interfaces: &[String]) 
             }
         }
     }
+    let done = meanwhile();
     if let Some((at, setting)) = later
         && let Some(reading) = files.read(setting.read)
     {
         readings.insert(at, (setting.id.to_owned(), reading));
     }
-    readings
+    (readings, done)
 }
 
 /// The interfaces that `/sys/class/net` shows, the loopback interface left out.

@@ -86,7 +86,7 @@ pub(super) const SETTINGS: &[Setting] = &[
         "Whether the links between two processors may drop to fewer lanes when they are little used.",
         "A link that widens again stalls whoever crosses it.",
         in_menu(
-            "AMD CBS > DF Common Options > Link > xGMI Link Width Control in the menu; racadm get BIOS.SysProfileSettings.DynamicLinkWidthManagement (Dell); the attribute with XGMI or LinkWidth in its name at Redfish /redfish/v1/Systems/ID/Bios",
+            "AMD CBS > NBIO Common Options > SMU Common Options > xGMI Link Width Control and xGMI Force Link Width in the menu; racadm get BIOS.SysProfileSettings.DynamicLinkWidthManagement (Dell); the attribute with xGMI or LinkWidth in its name at Redfish /redfish/v1/Systems/ID/Bios",
         ),
     )
     .words(&["fixed", "dynamic"])

@@ -46,7 +46,7 @@ pub(super) const SETTINGS: &[Setting] = &[
     .switch(),
     ROCE.row(
         "rdma.roce.chain",
-        "Whether RDMA gets into a priority that is paused and marked: trust, DSCP, pauses and marks as one.",
+        "Whether RDMA gets into a priority that is paused and marked: addresses, trust, DSCP, pauses and marks as one.",
         "Each may look right alone while the frames of RDMA are in a priority that loses them.",
         roce(RoceFact::Chain),
     ),

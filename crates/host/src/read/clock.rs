@@ -284,8 +284,8 @@ fn ptp4l_stamps(root: &Root) -> Reading {
         return Reading::value(stamps);
     }
     match ptp4l_option(root, "time_stamping") {
-        // A file that came with the package says nothing of a host that does not run the daemon.
-        Ok(_) if !runs && root.is_live() => Reading::Unsupported,
+        // A file that came with the package says nothing of a host that is known not to run the daemon.
+        Ok(_) if !runs && root.is_whole() => Reading::Unsupported,
         Ok(Some(stamps)) if stamps.starts_with("software") => Reading::value("software"),
         Ok(_) => Reading::value("hardware"),
         Err(Reading::Unsupported) if runs => Reading::value("hardware"),

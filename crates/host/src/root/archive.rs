@@ -48,8 +48,12 @@ const PASSED_OVER: [&str; 6] = [
     "/usr/include/",
     "/sos_commands/",
 ];
-const NOT_PASSED_OVER: [&str; 3] =
-    ["/sos_commands/processor/", "/sos_commands/chrony/", "/sos_commands/networking/ethtool_-S_"];
+const NOT_PASSED_OVER: [&str; 4] = [
+    "/sos_commands/processor/",
+    "/sos_commands/chrony/",
+    "/sos_commands/networking/ethtool_-S_",
+    "/sys/kernel/tracing/current_tracer",
+];
 /// A host is found by these.
 const MARKS: [&str; 2] = ["proc", "sys"];
 /// hwloc and sos put the host below one directory, OpenShift's gatherers below two.

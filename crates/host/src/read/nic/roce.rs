@@ -85,10 +85,23 @@ impl Nic<'_> {
         number.parse::<u16>().ok().map(|class| class >> DSCP_SHIFT)
     }
 
+    /// Whether an address of the port is of version 2, as far as addresses are known. An entry without an address refuses to be
+    /// read.
+    fn has_version_2(&self, device: &str) -> Option<bool> {
+        let types = format!("{DEVICES}/{device}/ports/{}/gid_attrs/types", self.roce_port());
+        let entries = self.root.list(&types).ok()?;
+        let kinds: Vec<String> =
+            entries.iter().filter_map(|entry| self.root.read(&format!("{types}/{entry}")).ok()).collect();
+        (!kinds.is_empty()).then(|| kinds.iter().any(|kind| kind.contains("v2")))
+    }
+
     /// `whole`, or how trust, pauses and marks do not fit each other.
     fn roce_chain(&self, device: &str, dcb: &Dcb) -> Reading {
         let paused = paused(dcb);
         let mut faults = Vec::new();
+        if self.has_version_2(device) == Some(false) {
+            faults.push("no address is of RoCE version 2, and only its frames have a DSCP and marks".to_owned());
+        }
         if paused.is_empty() {
             if self.ask(&self.pause, |pause| Reading::switch(pause.rx && pause.tx)).as_value() != Some("on") {
                 faults.push("no priority is paused and pause frames are off, so a full buffer loses frames".to_owned());

@@ -325,6 +325,16 @@ fn roce_in_a_priority_that_is_not_paused_is_told_with_the_reason() {
 }
 
 #[test]
+fn roce_with_addresses_of_version_1_alone_is_told() {
+    let types = "sys/class/infiniband/mlx5_0/ports/1/gid_attrs/types";
+    let directory = roce(DSCP_TRUSTED, &[(&format!("{types}/0"), "IB/RoCE v1\n")]);
+    let told = value(&directory, "rdma.roce.chain");
+    assert_eq!(told, "no address is of RoCE version 2, and only its frames have a DSCP and marks");
+    add(directory.path(), &format!("{types}/1"), b"RoCE v2\n");
+    assert_eq!(value(&directory, "rdma.roce.chain"), "whole");
+}
+
+#[test]
 fn roce_marks_are_read_of_each_priority_and_held_against_the_paused_one() {
     let mut files: Vec<(String, &str)> = Vec::new();
     for end in ["roce_np", "roce_rp"] {
