@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::read::{HostFiles, Nic};
+use crate::read::{HostFiles, Nic, placement};
 use crate::setting::{ReadFrom, Setting};
 use crate::{Reading, Root, catalogue};
 
@@ -54,11 +54,29 @@ fn recorded() -> impl Iterator<Item = &'static Setting> {
 /// Files that several settings share are read once.
 #[must_use]
 pub fn read_settings(root: &Root, settings: &[&Setting], interfaces: &[String]) -> Vec<(String, Reading)> {
+    read_settings_and(root, settings, interfaces, || ()).0
+}
+
+/// As [`read_settings`], and what else is to be done while a setting takes its time.
+pub(crate) fn read_settings_and<T>(
+    root: &Root,
+    settings: &[&Setting],
+    interfaces: &[String],
+    meanwhile: impl FnOnce() -> T,
+) -> (Vec<(String, Reading)>, T) {
     let files = HostFiles::new(root);
     let needs_nics = settings.iter().any(|setting| matches!(setting.read, ReadFrom::Nic(_)));
     let nics: Vec<_> = interfaces.iter().filter(|_| needs_nics).map(|name| (name, Nic::open(root, name))).collect();
-    let mut readings = Vec::new();
+    // What takes time goes on while the others are read.
+    if root.is_live() && settings.iter().any(|setting| setting.id == placement::TAKES_TIME) {
+        placement::begin_watch(&files);
+    }
+    let (mut readings, mut later) = (Vec::new(), None);
     for setting in settings {
+        if setting.id == placement::TAKES_TIME && later.is_none() {
+            later = Some((readings.len(), *setting));
+            continue;
+        }
         match files.read(setting.read) {
             Some(reading) => readings.push((setting.id.to_owned(), reading)),
             None => {
@@ -67,7 +85,13 @@ pub fn read_settings(root: &Root, settings: &[&Setting], interfaces: &[String]) 
             }
         }
     }
-    readings
+    let done = meanwhile();
+    if let Some((at, setting)) = later
+        && let Some(reading) = files.read(setting.read)
+    {
+        readings.insert(at, (setting.id.to_owned(), reading));
+    }
+    (readings, done)
 }
 
 /// The interfaces that `/sys/class/net` shows, the loopback interface left out.

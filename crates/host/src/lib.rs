@@ -54,6 +54,6 @@ pub use reading::Reading;
 pub use root::{ArchiveError, Root, RootError};
 pub use setting::{
     Area, Disruption, EthtoolFact, LinkFact, Menu, MsrField, NetlinkFact, NicFact, PcieFact, Persist, ReadFrom, Risk,
-    Setting, Value, Vendor, Write,
+    RoceFact, Setting, Value, Vendor, Write,
 };
 pub use snapshot::{Snapshot, SnapshotError};

@@ -14,7 +14,7 @@
 //!   siblings of a core, and nobody else does;
 //! * the NIC's memory node is preferred, and `-1` is an unknown node, not node 0;
 //! * an application's and interrupts' CPUs are of the fastest kind of cores and, as far as there are enough, under one
-//!   last-level cache;
+//!   last-level cache; of those the application gets the ones that the firmware ranks highest;
 //! * CPU numbers mean nothing: which CPUs share a core, package or node is read, not computed.
 
 mod allocate;
@@ -93,9 +93,29 @@ pub struct PlannedCore {
     /// The lowest CPU under the same last-level cache, if the kernel lists caches that cores share.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cache_first: Option<u32>,
+    /// The lowest CPU of the same book, and of the same drawer, which are what s390 has above packages.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub book_first: Option<u32>,
+    /// See `book_first`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub drawer_first: Option<u32>,
     /// Whether another kind of core on the host is faster.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_slow: bool,
+    /// How high the firmware ranks it among cores of one kind; 0 where nothing ranks them.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub rank: u32,
+}
+
+impl PlannedCore {
+    /// Drawer, book and package: the numbers of packages repeat in each book.
+    fn place(&self) -> (Option<u32>, Option<u32>, Option<u32>) {
+        (self.drawer_first, self.book_first, self.package)
+    }
+}
+
+fn is_zero(rank: &u32) -> bool {
+    *rank == 0
 }
 
 /// A memory node.

@@ -1,10 +1,12 @@
 //! The ways to read, each written once; the catalogue says which setting uses which.
 
+pub(crate) mod clock;
 mod condense;
 pub(crate) mod counters;
 pub(crate) mod cpu;
 pub(crate) mod dmi;
 mod host_files;
+pub(crate) mod interrupts;
 pub(crate) mod irqbalance;
 pub(crate) mod kernel;
 pub(crate) mod log;

@@ -303,6 +303,23 @@ pub enum NicFact {
     Neighbours,
     /// Of its PCI Express function and, where that matters, of every port above.
     Pcie(PcieFact),
+    /// What ENA Express carries over several paths.
+    EnaExpress,
+    /// Of RDMA over Ethernet, where its function has an RDMA device.
+    Roce(RoceFact),
+}
+
+/// A part of the configuration of RDMA over Ethernet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RoceFact {
+    /// The priorities that are paused one by one.
+    FlowControl,
+    /// Whether frames have their priority by DSCP or by VLAN tag.
+    Trust,
+    /// Whether marked frames make senders slower.
+    CongestionControl,
+    /// Whether RDMA gets into a priority that is paused and marked.
+    Chain,
 }
 
 /// A part of the PCI Express configuration (PCI Express Base Specification, chapter 7).
@@ -355,6 +372,8 @@ pub enum EthtoolFact {
     WakeOnLan(fn(u32) -> Reading),
     /// `ETHTOOL_GPFLAGS`: switches that the driver has names of its own for.
     PrivateFlags(fn(&PrivateFlags) -> Reading),
+    /// `ETHTOOL_GRXCLSRLALL`: the rules that steer flows to queues.
+    FlowRules,
     /// `ETHTOOL_GMODULEINFO`: the kind of the plugged module.
     Module(fn(u32) -> Reading),
 }
@@ -389,7 +408,8 @@ pub enum NetlinkFact {
     Threaded,
     /// The queues and the interrupt of each NAPI instance.
     NapiMap,
-    /// Whether each receive queue has an interrupt on a CPU of its own near the device.
+    /// Whether each receive queue has an interrupt on a CPU of its own near the device that is not isolated, and rules bring
+    /// flows to such queues.
     Chain,
     /// What the driver can do for XDP.
     XdpFeatures,

@@ -20,7 +20,7 @@ use std::time::SystemTime;
 use serde_json::json;
 use thiserror::Error;
 
-use crate::read::{Nic, RECORDINGS};
+use crate::read::{Nic, RECORDINGS, clock};
 use crate::root::{FORMAT, LOOKED_AT, MANIFEST};
 use crate::{Reading, Root};
 use identifiers::Identifiers;
@@ -86,6 +86,8 @@ impl Snapshot {
             let answers = format!("{:#}\n", json!(Nic::open(&quiet, name).answers()));
             layout.add_file(&format!("{RECORDINGS}/{name}.json"), identifiers.scrub(&answers).into_bytes());
         }
+        let clocks = format!("{:#}\n", json!(clock::answers(&quiet)));
+        layout.add_file(clock::RECORDING, clocks.into_bytes());
         left_out.append(&mut layout.left_out);
         let needs_root = layout.needs_root();
         let manifest = json!({

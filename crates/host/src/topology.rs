@@ -25,11 +25,18 @@ pub struct Cpu {
     /// The lowest CPU of its package, by the kernel's list of them. On s390 the package's own number
     /// is unique in its book only, and some firmware gives no number at all.
     pub package_first: Option<u32>,
+    /// The lowest CPU of its book, and of its drawer, which hold packages of s390 and books; `None` elsewhere.
+    pub book_first: Option<u32>,
+    /// See `book_first`.
+    pub drawer_first: Option<u32>,
     /// The lowest CPU under the same last-level cache; `None` when no cache is shared by several
     /// cores, or the kernel lists no caches.
     pub cache_first: Option<u32>,
     /// Whether another kind of core on this host is faster.
     pub is_slow: bool,
+    /// How high the firmware ranks its core among those of the host, where cores of one kind reach different frequencies; the
+    /// scale is the firmware's own. 0 where nothing ranks them.
+    pub rank: u32,
 }
 
 /// The online CPUs of a host, in order of their numbers.
@@ -45,6 +52,11 @@ impl Topology {
     #[must_use]
     pub fn read(root: &Root) -> Self {
         read::topology(root)
+    }
+
+    /// The CPUs that the scheduler leaves alone (`isolcpus=` or an isolated cpuset partition), without the rest.
+    pub(crate) fn isolated(root: &Root) -> CpuSet {
+        read::isolated(root)
     }
 
     /// A topology of known CPUs, for tests and for callers with other sources.

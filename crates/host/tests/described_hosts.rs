@@ -10,6 +10,8 @@ use nearwire_lab::host_tree::{HOSTS, HostTree, scratch_directory};
 /// What none of these hosts has, so that their trees have no directory for it. A live host would
 /// say that it does not have the thing; of a copy nobody can know.
 const NOT_COPIED: &[&str] = &[
+    "/etc/chrony",
+    "/etc/linuxptp",
     "/etc/selinux",
     "/etc/sysconfig",
     "/etc/tuned",
@@ -26,8 +28,12 @@ const NOT_COPIED: &[&str] = &[
     "/sys/module/mlx4_core",
 ];
 /// What files cannot say.
-const LIVE_ONLY: &[&str] =
-    &["cannot be read here because", "only the live kernel can be asked", "on a live host or from a snapshot only"];
+const LIVE_ONLY: &[&str] = &[
+    "cannot be read here because",
+    "only the live kernel can be asked",
+    "only the live host can be asked",
+    "on a live host or from a snapshot only",
+];
 
 fn readings(name: &str) -> BTreeMap<String, Reading> {
     let directory = tempfile::tempdir_in(scratch_directory()).unwrap();

@@ -97,7 +97,9 @@ fn assert_outcomes(findings: &BTreeMap<&'static str, Finding>, wanted: impl Fn(&
 fn setting_with_the_wanted_value_is_ok_and_with_another_one_differs() {
     let trees = Trees::new();
     let values = values(&trees.wanted());
-    assert_outcomes(&findings(&trees.wanted(), equal(&values)), |_| "ok");
+    assert_outcomes(&findings(&trees.wanted(), equal(&values)), |id| {
+        special::outcome(special::IN_THE_WANTED_TREE, id, "ok")
+    });
     assert_outcomes(&findings(&trees.other(), equal(&values)), |id| {
         special::outcome(special::IN_THE_OTHER_TREE, id, "differs")
     });

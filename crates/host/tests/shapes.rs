@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::Command;
 
 use nearwire_host::plan::{HostFacts, Owner, Plan, Request};
-use nearwire_host::topology::{Cpu, Topology};
+use nearwire_host::topology::{Cpu, Topology, choose_cpus};
 use nearwire_host::{CpuSet, Root, catalogue, read_settings};
 use nearwire_lab::host_tree::{Shape, scratch_directory, shapes};
 
@@ -101,6 +101,46 @@ fn every_shape_read_has_the_cpus_cores_packages_nodes_and_caches_of_lscpu() {
     }
 }
 
+/// The groups of CPUs that `lscpu` says are in one book, or in one drawer.
+fn of_lscpu(directory: &Path, column: &str) -> BTreeSet<CpuSet> {
+    let parse = format!("--parse=CPU,{column}");
+    let output = Command::new("lscpu").arg("--sysroot").arg(directory).arg(parse).output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    let row = |line: &str| {
+        let (cpu, of) = line.split_once(',')?;
+        Some((cpu.parse::<u32>().ok()?, of.parse::<u32>().ok()?))
+    };
+    groups(text.lines().filter(|line| !line.starts_with('#')).filter_map(row))
+}
+
+#[test]
+fn every_shape_read_has_the_books_and_drawers_of_lscpu() {
+    for shape in shapes().unwrap() {
+        let directory = written(&shape);
+        let topology = Topology::read(&Root::directory(directory.path()).unwrap());
+        let of =
+            |key: fn(&Cpu) -> Option<u32>| groups(topology.cpus().iter().filter_map(|cpu| Some((cpu.id, key(cpu)?))));
+        assert_eq!(of(|cpu| cpu.book_first), of_lscpu(directory.path(), "BOOK"), "{}", shape.name);
+        assert_eq!(of(|cpu| cpu.drawer_first), of_lscpu(directory.path(), "DRAWER"), "{}", shape.name);
+    }
+}
+
+#[test]
+fn plan_of_s390_stays_in_a_book_and_counts_its_packages_once() {
+    let plan = planned(&named("s390-books"), &Request { app_cpus: Some(7), ..Request::default() });
+    assert!(
+        plan.to_text().starts_with("Plan: 64 CPUs, 32 cores, 8 packages, 4 books, 2 drawers"),
+        "{}",
+        plan.to_text()
+    );
+    // A package has four cores; the second half comes from the other package of the same book.
+    let core = |cpu| plan.host.cores.iter().find(|core| core.cpus.contains(cpu)).unwrap();
+    let books: BTreeSet<_> = plan.app().iter().map(|cpu| core(cpu).book_first).collect();
+    assert_eq!(books.len(), 1, "{}", plan.app());
+    let pair = choose_cpus(&Topology::read(&Root::directory(written(&named("s390-books")).path()).unwrap()), &[2, 18]);
+    assert!(pair.explanation.contains("different packages"), "{}", pair.explanation);
+}
+
 #[test]
 fn every_shape_is_told_from_a_guest() {
     for shape in shapes().unwrap() {
@@ -155,6 +195,35 @@ fn plan_of_a_processor_with_several_caches_keeps_interrupts_and_application_unde
     let nine = planned(&named("epyc-l3-of-8-cores"), &Request { app_cpus: Some(9), ..Request::default() });
     let share = nine.shares.iter().find(|share| share.owner == Owner::App).unwrap();
     assert!(share.why.contains("under 2 caches, as no single one has enough"), "{}", share.why);
+}
+
+#[test]
+fn plan_of_a_processor_with_preferred_cores_gives_the_application_the_ones_ranked_highest() {
+    let shape = named("ryzen-preferred-cores");
+    let plan = planned(&shape, &Request { app_cpus: Some(3), irq_cpus: Some(2), ..Request::default() });
+    // The core of CPU 0 is the OS's, whatever its rank; 236, 236 and 226 of the same cache are the application's.
+    assert_eq!((plan.app().to_string(), plan.irq().to_string()), ("1-3".to_owned(), "4,6".to_owned()));
+    let share = plan.shares.iter().find(|share| share.owner == Owner::App).unwrap();
+    assert!(share.why.contains("with the core that the firmware ranks highest, under one cache"), "{}", share.why);
+    // Eight do not fit beside the OS under the better cache.
+    let plan = planned(&shape, &Request { app_cpus: Some(8), irq_cpus: Some(0), ..Request::default() });
+    assert_eq!(plan.app().to_string(), "8-15");
+    let directory = written(&shape);
+    let root = Root::directory(directory.path()).unwrap();
+    assert!(value(&root, "cpu.preferred-rank").unwrap().starts_with("231 (0,16), 236 (1,3,17,19)"));
+    assert_eq!(value(&root, "cpu.kind"), None);
+}
+
+#[test]
+fn kinds_of_cores_are_told_of_hosts_that_have_several() {
+    for (name, kinds) in [
+        ("x86-hybrid", "fast (0-15), slow (16-23)"),
+        ("x86-hybrid-by-types", "fast (0-7), slow (8-15)"),
+        ("arm64-slow-cores-first", "slow (0-3), fast (4-7)"),
+    ] {
+        let directory = written(&named(name));
+        assert_eq!(value(&Root::directory(directory.path()).unwrap(), "cpu.kind").as_deref(), Some(kinds), "{name}");
+    }
 }
 
 #[test]

@@ -1,5 +1,5 @@
 //! A network interface through `SIOCETHTOOL`: driver, rings, coalescing, channels, offloads, link,
-//! timestamping, flow control, power saving, error correction.
+//! timestamping, flow control, power saving, error correction, rules for flows.
 //!
 //! The interface is looked up in the network namespace of the thread that opened it
 //! ([`Interface::open`]), unlike `/sys/class/net`, which shows the namespace of its mount. Only the
@@ -14,7 +14,9 @@ mod device;
 mod layout;
 mod link;
 mod offload;
+mod rules;
 mod set;
+mod statistics;
 #[cfg(test)]
 mod tests;
 
@@ -29,6 +31,7 @@ use thiserror::Error;
 pub use device::{EnergyEfficient, Fec, Pause};
 pub use link::{Duplex, LinkSettings, SoTimestamping, Timestamping};
 pub use offload::{Feature, Features, PrivateFlags};
+pub use rules::{FlowRule, FlowTarget};
 
 use layout::{GetChannels, GetCoalesce, GetDriverInfo, GetRings, InterfaceRequest, Request};
 

@@ -5,6 +5,7 @@
 pub mod affinity;
 pub mod bpf;
 pub mod btf;
+pub mod dcb;
 pub mod descriptor;
 pub mod ethtool;
 pub mod generic_netlink;

@@ -1,10 +1,14 @@
 //! Clocks.
 
 use super::base;
+use crate::read::clock;
 use crate::setting::{Persist, Risk};
 use crate::{Area, ReadFrom, Setting};
 
 const FLAG: Setting = base::fact(Area::Clock).switch().docs(&["Documentation/virt/kvm/x86/timekeeping.rst"]);
+
+/// What a daemon answers of a clock that it keeps.
+const OFFSET: Setting = base::application(Area::Clock).number("ns");
 
 pub(super) const SETTINGS: &[Setting] = &[
     base::file(Area::Clock)
@@ -104,18 +108,32 @@ pub(super) const SETTINGS: &[Setting] = &[
             ReadFrom::Service("phc2sys.service"),
         )
         .docs(&["phc2sys(8)"]),
-    base::application(Area::Clock)
+    OFFSET
         .row(
             "clock.offset-ns",
-            "How far this clock is from the one that it follows, nanoseconds.",
+            "How far the system's clock is from the one that chronyd follows, nanoseconds.",
             "A delay from host to host is wrong by as much.",
-            ReadFrom::Elsewhere {
-                why: "the daemon that keeps the clock tells it to its own client only",
-                look: "pmc -u -b 0 'GET TIME_STATUS_NP' for ptp4l, journalctl -u phc2sys, chronyc tracking",
-            },
+            ReadFrom::Computed(clock::system_offset_ns, "chronyd at 127.0.0.1:323, as chronyc -c tracking asks it"),
         )
-        .number("ns")
-        .docs(&["pmc(8)", "chronyc(1)"]),
+        .docs(&["chronyc(1)"]),
+    OFFSET
+        .row(
+            "clock.ptp.offset-ns",
+            "How far the clock of a network device is from that of the network, by ptp4l, nanoseconds.",
+            "Stamps of two devices can be compared only as closely as their clocks agree.",
+            ReadFrom::Computed(clock::device_offset_ns, "/run/ptp4lro or /run/ptp4l, as pmc -u -b 0 'GET TIME_STATUS_NP' asks it"),
+        )
+        .docs(&["pmc(8)"])
+        .today("How far the system's clock is from that of the device phc2sys tells in its log only: journalctl -u phc2sys."),
+    base::application(Area::Clock)
+        .row(
+            "clock.stamps",
+            "Where the stamps are taken that ptp4l and chronyd work with.",
+            "A stamp in software moves with the load of the host, by microseconds.",
+            ReadFrom::Computed(clock::stamps, "the arguments and configuration of ptp4l, and chrony.conf"),
+        )
+        .words(&["hardware", "software"])
+        .docs(&["ptp4l(8)", "chrony.conf(5)"]),
     base::service()
         .in_area(Area::Clock)
         .row(

@@ -50,6 +50,28 @@ pub(super) const SETTINGS: &[Setting] = &[
     )
     .number("")
     .in_record(),
+    FACT.row(
+        "cpu.kind",
+        "Which CPUs are of a slower kind of core, on hosts with several kinds.",
+        "A slower core takes longer for everything that is done for a packet.",
+        ReadFrom::Computed(
+            cpu::kinds,
+            "cpuN/cpu_capacity, /sys/devices/cpu_core, cpu_atom and cpu_lowpower, cpu/types",
+        ),
+    )
+    .words(&["fast", "slow"])
+    .docs(&["Documentation/devicetree/bindings/cpu/cpu-capacity.txt", "arch/x86/events/intel/core.c"]),
+    FACT.row(
+        "cpu.preferred-rank",
+        "How high the firmware of AMD ranks each core; the highest reach the highest clock.",
+        "Cores of one kind differ by some percent of frequency, and the scheduler prefers the better ones.",
+        ReadFrom::EachCpu("cpufreq/amd_pstate_prefcore_ranking"),
+    )
+    .number("")
+    .docs(&["Documentation/admin-guide/pm/amd-pstate.rst"])
+    .today(
+        "nearwire plan gives the application the cores of the highest rank; the ranks can change while the host runs.",
+    ),
     FILE.row(
         "cpu.online",
         "The list of online CPUs.",

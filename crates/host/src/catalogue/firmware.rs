@@ -25,6 +25,11 @@ const fn intel(words: &'static str) -> Menu {
     Menu { vendor: Vendor::Intel, words }
 }
 
+/// What no software of the host shows: where it is in AMD's menu, and how a management controller tells it.
+const fn in_menu(look: &'static str) -> ReadFrom {
+    ReadFrom::Elsewhere { why: "the firmware does not tell the kernel", look }
+}
+
 const fn msr(register: u32, low_bit: u32, bits: u32, words: &'static [&'static str]) -> ReadFrom {
     ReadFrom::Msr(MsrField { register, low_bit, bits, words })
 }
@@ -68,7 +73,9 @@ pub(super) const SETTINGS: &[Setting] = &[
         "firmware.amd.determinism",
         "Whether all processors of one model keep the same clock under the same load.",
         "With the other choice each one is as fast as its own silicon allows, and equal hosts differ.",
-        base::FIRMWARE_MENU,
+        in_menu(
+            "AMD CBS > NBIO Common Options > SMU Common Options > Determinism Slider in the menu; racadm get BIOS.SysProfileSettings.DeterminismSlider (Dell); the attribute with Determinism in its name at Redfish /redfish/v1/Systems/ID/Bios",
+        ),
     )
     .words(&["performance", "power"])
     .risk(&[Risk::Power])
@@ -78,7 +85,9 @@ pub(super) const SETTINGS: &[Setting] = &[
         "firmware.amd.xgmi-width",
         "Whether the links between two processors may drop to fewer lanes when they are little used.",
         "A link that widens again stalls whoever crosses it.",
-        base::FIRMWARE_MENU,
+        in_menu(
+            "AMD CBS > NBIO Common Options > SMU Common Options > xGMI Link Width Control and xGMI Force Link Width in the menu; racadm get BIOS.SysProfileSettings.DynamicLinkWidthManagement (Dell); the attribute with xGMI or LinkWidth in its name at Redfish /redfish/v1/Systems/ID/Bios",
+        ),
     )
     .words(&["fixed", "dynamic"])
     .risk(&[Risk::Power])
@@ -88,7 +97,9 @@ pub(super) const SETTINGS: &[Setting] = &[
         "firmware.amd.fabric-sleep",
         "Whether the fabric between cores, memory and devices may sleep when all cores do.",
         "The first write of a device then waits until it is awake.",
-        base::FIRMWARE_MENU,
+        in_menu(
+            "AMD CBS > NBIO Common Options > SMU Common Options > DF Cstates in the menu; racadm get BIOS.SysProfileSettings.DfCState (Dell); the attribute with DfC or DataFabric in its name at Redfish /redfish/v1/Systems/ID/Bios",
+        ),
     )
     .switch()
     .risk(&[Risk::Power])

@@ -3,7 +3,7 @@
 use super::base;
 use crate::read::{module, rdma};
 use crate::setting::{Disruption, Persist};
-use crate::{Area, ReadFrom, Setting};
+use crate::{Area, NicFact, ReadFrom, RoceFact, Setting};
 
 const MLX4: Setting = base::nic_module(Area::Rdma);
 const FACT: Setting = base::fact(Area::Rdma).docs(&["modinfo(8)"]);
@@ -11,8 +11,8 @@ const FACT: Setting = base::fact(Area::Rdma).docs(&["modinfo(8)"]);
 /// What belongs to the lossless or marked traffic of RoCE.
 const ROCE: Setting = base::switch().in_area(Area::Rdma).docs(&["dcb(8)"]);
 
-const fn roce(look: &'static str) -> ReadFrom {
-    ReadFrom::Elsewhere { why: "the device's firmware or its driver's own files hold it", look }
+const fn roce(fact: RoceFact) -> ReadFrom {
+    ReadFrom::Nic(NicFact::Roce(fact))
 }
 
 pub(super) const SETTINGS: &[Setting] = &[
@@ -28,25 +28,28 @@ pub(super) const SETTINGS: &[Setting] = &[
         "rdma.roce.flow-control",
         "The priorities that are paused one by one (PFC).",
         "A paused priority loses nothing and has no bound on its delay, and both ends must agree.",
-        roce("dcb pfc show dev IF, or mlnx_qos -i IF"),
+        roce(RoceFact::FlowControl),
     ),
     ROCE.row(
         "rdma.roce.trust",
         "Whether the device sorts frames into priorities by the DSCP of IP or by the VLAN tag.",
         "Without a tag all frames fall into one priority when the tag is trusted.",
-        roce("mlnx_qos -i IF, or dcb app show dev IF for DSCP entries"),
+        roce(RoceFact::Trust),
     )
     .words(&["dscp", "pcp"]),
     ROCE.row(
         "rdma.roce.congestion-control",
         "Whether senders slow down when switches mark frames (ECN, DCQCN).",
         "Without it a congested path is paused hop by hop, which stops others too.",
-        roce(
-            "/sys/kernel/debug/mlx5/PCI-ADDRESS/cc_params, or /sys/class/net/IF/ecn/roce_np/enable/PRIORITY of the \
-             vendor's driver",
-        ),
+        roce(RoceFact::CongestionControl),
     )
     .switch(),
+    ROCE.row(
+        "rdma.roce.chain",
+        "Whether RDMA gets into a priority that is paused and marked: addresses, trust, DSCP, pauses and marks as one.",
+        "Each may look right alone while the frames of RDMA are in a priority that loses them.",
+        roce(RoceFact::Chain),
+    ),
     MLX4.row(
         "rdma.mlx4.flow-steering",
         "How ConnectX-3 lays out its steering tables, where -1 lets it steer flows by rules.",

@@ -5,10 +5,11 @@ use std::collections::BTreeMap;
 use super::judge::{Judgement, is_version_at_least, judge};
 use super::owner::{Owner, Owners};
 use super::{CpuPlan, Outcome};
+use crate::environment::read_settings_and;
 use crate::profile::{Condition, CpuGroup, CpuRelation, Profile, Wanted, Wish};
 use crate::setting::{Menu, Vendor};
 use crate::topology::Topology;
-use crate::{CpuSet, Reading, Root, Setting, catalogue, read_settings};
+use crate::{CpuSet, Reading, Root, Setting, catalogue};
 
 /// Readings and CPUs of one host.
 pub(super) struct Facts<'a> {
@@ -46,13 +47,14 @@ impl<'a> Facts<'a> {
         }
         settings.sort_by_key(|setting| setting.id);
         settings.dedup();
-        let topology = Topology::read(root);
+        let others = || (Topology::read(root), Owners::read(root, interfaces));
+        let (readings, (topology, owners)) = read_settings_and(root, &settings, interfaces, others);
         Self {
-            readings: read_settings(root, &settings, interfaces).into_iter().collect(),
+            readings: readings.into_iter().collect(),
             interfaces,
             plan: plan.cloned().unwrap_or_else(|| present(&topology)),
             is_planned: plan.is_some(),
-            owners: Owners::read(root, interfaces),
+            owners,
             topology,
         }
     }

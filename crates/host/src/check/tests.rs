@@ -402,6 +402,59 @@ fn summary_counts_by_weight_and_groups_what_was_not_judged_by_cause() {
     assert!(summary.unjudged[0].answer.as_ref().unwrap().contains("nearwire snapshot"));
 }
 
+/// The findings of the profile `latency` or `mpi` on a host of these files.
+fn of_built_in(name: &str, files: &[(&str, &str)], id: &str) -> Finding {
+    let directory = tempfile::tempdir().unwrap();
+    for (path, text) in files {
+        let path = directory.path().join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+    let root = Root::directory(directory.path()).unwrap();
+    let findings = check(&root, &Profile::load(name).unwrap(), &["eth0".to_owned()], None, &[]);
+    findings.into_iter().find(|finding| finding.id() == id).unwrap()
+}
+
+#[test]
+fn isolated_cpus_of_the_slower_kind_are_a_finding_and_others_are_none() {
+    let of = |isolated: &str| {
+        let isolated = ("sys/devices/system/cpu/isolated", isolated);
+        let units = [("sys/devices/cpu_core/cpus", "0-3\n"), ("sys/devices/cpu_atom/cpus", "4-7\n")];
+        let online = ("sys/devices/system/cpu/online", "0-7\n");
+        of_built_in("latency", &[[isolated, online], units].concat(), "cpu.kind")
+    };
+    let finding = of("5-6\n");
+    assert_eq!((finding.outcome, finding.wish.weight), (Outcome::Differs, Weight::High));
+    assert_eq!(of("2-3\n").outcome, Outcome::Right);
+}
+
+#[test]
+fn roce_whose_frames_lose_their_way_is_a_finding_with_what_to_do() {
+    let answers = r#"{"dcb": {"paused-priorities": 8}, "pause": {"unsupported": true}}"#;
+    let port = [
+        ("sys/class/net/eth0/device/infiniband/mlx5_0/node_type", "1\n"),
+        ("sys/class/infiniband/mlx5_0/ports/1/link_layer", "Ethernet\n"),
+        ("nearwire/interfaces/eth0.json", answers),
+    ];
+    let finding = of_built_in("mpi", &port, "rdma.roce.chain[eth0]");
+    assert_eq!(finding.outcome, Outcome::Differs);
+    assert!(finding.fixes()[0].text.contains("dcb app add dev IF dscp-prio 26:3"), "{:?}", finding.fixes());
+    // Who could tell what the kernel does not is said where it is counted.
+    let marks = of_built_in("mpi", &port, "rdma.roce.congestion-control[eth0]");
+    let summary = Summary::of(std::slice::from_ref(&marks));
+    let answer = summary.unjudged[0].answer.as_deref().unwrap();
+    assert!(answer.starts_with("mlxconfig"), "{answer}");
+}
+
+#[test]
+fn clock_that_is_far_off_is_a_finding() {
+    let of = |clocks: &str, id: &str| of_built_in("latency", &[("nearwire/clocks.json", clocks)], id).outcome;
+    let clocks = r#"{"chrony": {"offset-ns": -90000}, "ptp4l": {"offset-ns": -25000}}"#;
+    assert_eq!(of(clocks, "clock.ptp.offset-ns"), Outcome::Differs);
+    assert_eq!(of(clocks, "clock.offset-ns"), Outcome::Right);
+    assert_eq!(of(r#"{"ptp4l": {"unsupported": true}}"#, "clock.ptp.offset-ns"), Outcome::Unsupported);
+}
+
 fn waivers(until: &str, value: &str) -> Waivers {
     let text = format!(
         "[[waiver]]\nsetting = \"vm.swappiness\"\nvalue = \"{value}\"\nreason = \"r\"\nowner = \"dba\"\nuntil = {until}\n\

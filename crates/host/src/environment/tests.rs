@@ -307,3 +307,20 @@ fn thread_in_another_namespace_read_believes_the_kernel_and_not_sysfs() {
     };
     netns::enter(namespace, work).unwrap();
 }
+
+#[test]
+fn setting_that_takes_time_is_read_last_and_told_in_its_place() {
+    let directory = host(&[
+        ("sys/devices/system/cpu/online", "0-3\n"),
+        ("sys/devices/system/cpu/isolated", "2-3\n"),
+        ("proc/interrupts", "     CPU0 CPU1 CPU2 CPU3\n 30: 1 0 0 0 PCI-MSI eth0\n"),
+        ("sys/class/net/eth0/mtu", "1500\n"),
+    ]);
+    let root = Root::directory(directory.path()).unwrap();
+    let ids = ["cpu.online", "irq.on-isolated", "nic.mtu", "cpu.isolated", "irq.on-isolated"];
+    let settings = ids.map(|id| catalogue::setting(id).unwrap());
+    let readings = read_settings(&root, &settings, &["eth0".to_owned()]);
+    let told: Vec<_> = readings.iter().map(|(id, reading)| (id.as_str(), reading.as_value().unwrap())).collect();
+    let none = ("irq.on-isolated", "none");
+    assert_eq!(told, [("cpu.online", "0-3"), none, ("nic.mtu[eth0]", "1500"), ("cpu.isolated", "2-3"), none]);
+}

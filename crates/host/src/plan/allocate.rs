@@ -75,16 +75,17 @@ impl<'a> Making<'a> {
     }
 
     /// The lowest CPU's core, which is CPU 0's where that is online, then one core of each package in turn while more are
-    /// asked for, slow cores first.
+    /// asked for, slow cores and those of a low rank first.
     fn give_os(&mut self) -> Result<(), PlanError> {
         let mut packages: BTreeMap<_, Vec<usize>> = BTreeMap::new();
         for (at, core) in self.floor.cores.iter().enumerate().rev() {
-            packages.entry((core.node, core.package)).or_default().push(at);
+            packages.entry((core.node, core.place())).or_default().push(at);
         }
         let mut queues: Vec<Vec<usize>> = packages.into_values().collect();
         for queue in &mut queues {
             // The last one is taken first.
-            queue.sort_by_key(|at| Reverse((*at != 0, *at != 0 && !self.floor.cores[*at].is_slow, *at)));
+            let core = |at: &usize| &self.floor.cores[*at];
+            queue.sort_by_key(|at| Reverse((*at != 0, *at != 0 && !core(at).is_slow, core(at).rank, *at)));
         }
         // Cores are in order of their CPUs: the one of the lowest CPU is the first.
         queues.sort_by_key(|queue| queue.iter().min().copied());
@@ -277,12 +278,19 @@ impl<'a> Making<'a> {
             (true, 0) => ", of the faster kind".to_owned(),
             (true, slow) => format!(", {slow} of the slower kind, as no others are free"),
         };
+        // Slower cores have lower ranks anyway.
+        let ranks: BTreeSet<u32> = self.floor.cores.iter().filter(|core| !core.is_slow).map(|core| core.rank).collect();
+        let rank = match mine().map(|core| core.rank).max() {
+            _ if ranks.len() <= 1 => "",
+            mine if mine.as_ref() == ranks.last() => ", with the core that the firmware ranks highest",
+            _ => ", ranked highest by the firmware of those that are free there",
+        };
         let cache = match count_caches(mine()) {
             _ if cpus.len() <= 1 || count_caches(self.floor.cores.iter()) <= 1 => String::new(),
             1 => ", under one cache".to_owned(),
             count => format!(", under {count} caches, as no single one has enough"),
         };
-        speed + &cache
+        speed + rank + &cache
     }
 
     fn near(&self, node: Option<u32>) -> String {

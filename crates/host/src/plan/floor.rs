@@ -52,7 +52,8 @@ impl Floor {
                 cpus = cpus.iter().take(1).collect();
             }
             let (package, node, cache_first, is_slow) = (cpu.package, cpu.node, cpu.cache_first, cpu.is_slow);
-            cores.push(PlannedCore { cpus, package, node, cache_first, is_slow });
+            let (book_first, drawer_first, rank) = (cpu.book_first, cpu.drawer_first, cpu.rank);
+            cores.push(PlannedCore { cpus, package, node, cache_first, book_first, drawer_first, is_slow, rank });
         }
         Self { cores, gone: gone.into_iter().collect(), owners: BTreeMap::new() }
     }
@@ -95,7 +96,8 @@ impl Floor {
     }
 
     /// Free cores of a node in the order in which a wish for so many of them takes them: fast ones before slow ones,
-    /// and as few caches as possible.
+    /// as few caches as possible, and cores of a high rank before others. Who only wants to be near somebody who comes later
+    /// leaves the highest to that one.
     fn in_order(&self, wish: &Wish<'_>, wanted: usize) -> Vec<usize> {
         let (fast, slow): (Vec<usize>, Vec<usize>) =
             self.free(wish.node).into_iter().partition(|at| !self.cores[*at].is_slow);
@@ -113,11 +115,29 @@ impl Floor {
             Near::Later(more) => group.len() >= wanted.saturating_add(more),
             Near::Irq => group.first().is_some_and(|at| self.has_irq(self.cores[*at].cache_first)),
         };
+        let rank = |at: &usize| self.cores[*at].rank;
         // Sorting keeps the order of the numbers where nothing else decides.
+        groups.iter_mut().for_each(|group| group.sort_by_key(|at| Reverse(rank(at))));
         groups.sort_by_cached_key(|group| {
             let is_enough = group.len() >= wanted;
-            (!is_enough, Reverse(is_near(group)), if is_enough { 0 } else { usize::MAX - group.len() })
+            let lowest_taken = group.get(wanted.max(1) - 1).map(rank);
+            let short = if is_enough { 0 } else { usize::MAX - group.len() };
+            (!is_enough, Reverse(is_near(group)), short, Reverse(lowest_taken))
         });
+        // What does not fit under one cache stays in its book and drawer where it can.
+        let at =
+            |group: &Vec<usize>| group.first().map(|at| (self.cores[*at].drawer_first, self.cores[*at].book_first));
+        if let Some(home) = groups.first().and_then(at) {
+            let distance =
+                |group: &Vec<usize>| at(group).map(|(drawer, book)| (drawer != home.0, (drawer, book) != home));
+            groups.sort_by_key(distance);
+        }
+        if let (Near::Later(more), Some(group)) = (wish.near, groups.first_mut())
+            && group.first().map(rank) != group.last().map(rank)
+            && let Some(over) = group.len().checked_sub(wanted)
+        {
+            group.rotate_left(more.min(over));
+        }
         groups.into_iter().flatten().chain(slow).collect()
     }
 

@@ -106,10 +106,10 @@ impl Plan {
     fn groups(&self) -> Vec<Group<'_>> {
         let mut by_place: BTreeMap<_, Vec<&PlannedCore>> = BTreeMap::new();
         for core in &self.host.cores {
-            by_place.entry((core.package, core.node)).or_default().push(core);
+            by_place.entry((core.place(), core.node)).or_default().push(core);
         }
         let mut groups: Vec<(Option<u32>, Group<'_>)> = Vec::new();
-        for ((package, node), cores) in by_place {
+        for (((.., package), node), cores) in by_place {
             let memory =
                 self.host.nodes.iter().find(|known| Some(known.node) == node).and_then(|node| node.memory_bytes);
             let parts = [

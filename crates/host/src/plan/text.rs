@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use super::guest::in_units;
-use super::{Derived, FileLine, Plan, PlannedGuest, PlannedNic};
+use super::{Derived, FileLine, Plan, PlannedCore, PlannedGuest, PlannedNic};
 use crate::CpuSet;
 
 // Writing to a string cannot fail, so what it returns is dropped throughout.
@@ -37,9 +37,13 @@ impl Plan {
         let nics: Vec<_> = self.nics.iter().map(|nic| nic.interface.as_str()).collect();
         let count = |number: usize, what: &str| format!("{number} {what}{}", if number == 1 { "" } else { "s" });
         let cpus = self.host.cores.iter().map(|core| core.cpus.len()).sum();
-        let packages = self.host.cores.iter().map(|core| core.package).collect::<BTreeSet<_>>().len();
+        let packages = self.host.cores.iter().map(PlannedCore::place).collect::<BTreeSet<_>>().len();
+        let books = self.host.cores.iter().filter_map(|core| core.book_first).collect::<BTreeSet<_>>().len();
+        let drawers = self.host.cores.iter().filter_map(|core| core.drawer_first).collect::<BTreeSet<_>>().len();
         let nodes: CpuSet = self.host.nodes.iter().map(|node| node.node).collect();
         let mut parts = vec![count(cpus, "CPU"), count(self.host.cores.len(), "core"), count(packages, "package")];
+        let above = [(books, "book"), (drawers, "drawer")].into_iter().filter(|(number, _)| *number > 0);
+        parts.extend(above.map(|(number, what)| count(number, what)));
         match nodes.len() {
             0 => parts.push("no memory nodes".to_owned()),
             1 => parts.push(format!("node {nodes}")),

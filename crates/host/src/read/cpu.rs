@@ -36,6 +36,21 @@ pub(crate) fn threads(files: &HostFiles<'_>) -> Reading {
     }
 }
 
+/// `fast` or `slow` for each CPU of a host with several kinds of cores.
+pub(crate) fn kinds(files: &HostFiles<'_>) -> Reading {
+    let cpus = files.topology().cpus();
+    if cpus.is_empty() {
+        return Reading::unknown("no list of online CPUs");
+    }
+    if cpus.iter().any(|cpu| cpu.is_slow) {
+        return files.each_online_cpu(|cpu| {
+            let is_slow = files.topology().cpu(cpu).is_some_and(|cpu| cpu.is_slow);
+            Reading::value(if is_slow { "slow" } else { "fast" })
+        });
+    }
+    files.root().absent_or_not_copied("what tells kinds of cores")
+}
+
 /// How many different answers the CPUs give.
 fn count(files: &HostFiles<'_>, key: impl Fn(&Cpu) -> Option<u32>) -> Reading {
     let cpus = match files.all_cpus() {

@@ -6,7 +6,7 @@ use std::io::Read;
 use flate2::read::GzDecoder;
 
 use super::condense::condense;
-use super::{cpus, module, msr, one_line, service};
+use super::{cpus, module, msr, one_line, placement, service};
 use crate::redact::redact;
 use crate::setting::ReadFrom;
 use crate::topology::{Cpu, Topology};
@@ -34,6 +34,7 @@ pub struct HostFiles<'a> {
     meminfo: Text,
     config: Text,
     topology: OnceCell<Topology>,
+    watch: OnceCell<placement::Watch>,
 }
 
 impl<'a> HostFiles<'a> {
@@ -45,6 +46,7 @@ impl<'a> HostFiles<'a> {
             meminfo: Text::new(),
             config: Text::new(),
             topology: OnceCell::new(),
+            watch: OnceCell::new(),
         }
     }
 
@@ -220,6 +222,11 @@ impl<'a> HostFiles<'a> {
 
     pub(crate) fn topology(&self) -> &Topology {
         self.topology.get_or_init(|| Topology::read(self.root))
+    }
+
+    /// The watch on interrupts, which the first who asks begins.
+    pub(super) fn watch(&self, begin: impl FnOnce() -> placement::Watch) -> &placement::Watch {
+        self.watch.get_or_init(begin)
     }
 
     /// The kernel's configuration, from itself or from where distributions put it.

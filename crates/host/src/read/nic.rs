@@ -6,6 +6,7 @@
 
 mod chain;
 mod device;
+mod ena;
 mod link;
 mod netlink_answers;
 mod pcie;
@@ -13,9 +14,11 @@ mod question;
 mod recording;
 #[cfg(test)]
 mod recording_tests;
+mod roce;
 
 use std::cell::OnceCell;
 
+use nearwire_sys::dcb::Dcb;
 use nearwire_sys::ethtool::{
     Channels, Coalesce, DriverInfo, EnergyEfficient, EthtoolError, Features, Fec, Interface, LinkSettings, Pause,
     PrivateFlags, Rings, Timestamping,
@@ -28,7 +31,7 @@ use crate::setting::{EthtoolFact, NicFact};
 use crate::{Reading, Root};
 use link::{Identity, LinkFacts};
 use netlink_answers::{Device, ModulePower, MoreCoalesce, MoreRings, Polling};
-use question::{HashFunction, Module, Question, WakeOnLan};
+use question::{Ena, FlowRules, HashFunction, Module, Question, WakeOnLan};
 use recording::{Recording, record};
 
 pub(crate) use recording::DIRECTORY as RECORDINGS;
@@ -72,6 +75,9 @@ pub(crate) struct Nic<'a> {
     module: Answer<Module>,
     features: Answer<Features>,
     private_flags: Answer<PrivateFlags>,
+    flow_rules: Answer<FlowRules>,
+    dcb: Answer<Dcb>,
+    ena: Answer<Ena>,
     polling: Answer<Polling>,
     device: Answer<Device>,
     more_rings: Answer<MoreRings>,
@@ -117,6 +123,9 @@ impl<'a> Nic<'a> {
             module: OnceCell::new(),
             features: OnceCell::new(),
             private_flags: OnceCell::new(),
+            flow_rules: OnceCell::new(),
+            dcb: OnceCell::new(),
+            ena: OnceCell::new(),
             polling: OnceCell::new(),
             device: OnceCell::new(),
             more_rings: OnceCell::new(),
@@ -143,6 +152,8 @@ impl<'a> Nic<'a> {
             NicFact::Statistics(names) => self.statistics(names),
             NicFact::Neighbours => self.neighbours(),
             NicFact::Pcie(fact) => self.pcie(fact),
+            NicFact::Roce(fact) => self.roce(fact),
+            NicFact::EnaExpress => self.ena_express(),
         }
     }
 
@@ -165,6 +176,7 @@ impl<'a> Nic<'a> {
             EthtoolFact::HashFunction(of) => self.ask(&self.hash_function, |hash| of(hash.bits)),
             EthtoolFact::WakeOnLan(of) => self.ask(&self.wake_on_lan, |wake| of(wake.events)),
             EthtoolFact::PrivateFlags(of) => self.ask(&self.private_flags, of),
+            EthtoolFact::FlowRules => self.ask(&self.flow_rules, chain::rules),
             EthtoolFact::Module(of) => self.ask(&self.module, |module| of(module.kind)),
         }
     }
@@ -208,6 +220,9 @@ impl<'a> Nic<'a> {
         add(self, &mut answers, &self.module);
         add(self, &mut answers, &self.features);
         add(self, &mut answers, &self.private_flags);
+        add(self, &mut answers, &self.flow_rules);
+        add(self, &mut answers, &self.dcb);
+        add(self, &mut answers, &self.ena);
         add(self, &mut answers, &self.polling);
         add(self, &mut answers, &self.device);
         add(self, &mut answers, &self.more_rings);

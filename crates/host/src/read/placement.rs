@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::HostFiles;
 use super::condense::condense;
@@ -22,9 +22,10 @@ pub(crate) fn irqs_on_isolated(files: &HostFiles<'_>) -> Reading {
         Ok(isolated) => isolated,
         Err(reading) => return reading,
     };
-    let before = match counts_on(files, &isolated) {
+    let watch = files.watch(|| Watch::begin(files, &isolated));
+    let before = match &watch.before {
         Ok(counts) => counts,
-        Err(reading) => return reading,
+        Err(reading) => return reading.clone(),
     };
     if before.is_empty() {
         return Reading::value("none");
@@ -35,12 +36,35 @@ pub(crate) fn irqs_on_isolated(files: &HostFiles<'_>) -> Reading {
             "interrupts came to isolated CPUs since boot ({came}), and one reading of /proc/interrupts cannot tell whether they still do"
         ));
     }
-    thread::sleep(WATCHED);
+    thread::sleep(WATCHED.saturating_sub(watch.since.elapsed()));
     let after = match counts_on(files, &isolated) {
         Ok(counts) => counts,
         Err(reading) => return reading,
     };
-    Reading::Value(in_words(grown(&before, &after)))
+    Reading::Value(in_words(grown(before, &after)))
+}
+
+/// The setting whose value takes time to tell.
+pub(crate) const TAKES_TIME: &str = "irq.on-isolated";
+
+/// The first of its two readings.
+#[derive(Debug)]
+pub(crate) struct Watch {
+    since: Instant,
+    before: Result<BTreeMap<Place, u64>, Reading>,
+}
+
+impl Watch {
+    fn begin(files: &HostFiles<'_>, isolated: &CpuSet) -> Self {
+        Self { before: counts_on(files, isolated), since: Instant::now() }
+    }
+}
+
+/// Begins to watch interrupts, so that other settings can be read meanwhile.
+pub(crate) fn begin_watch(files: &HostFiles<'_>) {
+    if let Ok(isolated) = isolated(files) {
+        files.watch(|| Watch::begin(files, &isolated));
+    }
 }
 
 /// Those whose counter is higher in the second of two readings.

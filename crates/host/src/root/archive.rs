@@ -39,7 +39,7 @@ const BLOCK_BYTES: usize = 512;
 const WANTED: [&str; 11] =
     ["proc", "sys", "boot", "etc", "run", "dev", "lib", "usr", "nearwire", "lib64", "sos_commands"];
 /// Below them what no setting is read from and reports of large hosts have a hundred thousand names of; of the outputs of
-/// commands only those about processors are read.
+/// commands only those about processors, chronyd and the counters of drivers are read.
 const PASSED_OVER: [&str; 6] = [
     "/sys/kernel/debug/tracing/",
     "/sys/kernel/tracing/",
@@ -48,7 +48,12 @@ const PASSED_OVER: [&str; 6] = [
     "/usr/include/",
     "/sos_commands/",
 ];
-const NOT_PASSED_OVER: &str = "/sos_commands/processor/";
+const NOT_PASSED_OVER: [&str; 4] = [
+    "/sos_commands/processor/",
+    "/sos_commands/chrony/",
+    "/sos_commands/networking/ethtool_-S_",
+    "/sys/kernel/tracing/current_tracer",
+];
 /// A host is found by these.
 const MARKS: [&str; 2] = ["proc", "sys"];
 /// hwloc and sos put the host below one directory, OpenShift's gatherers below two.
@@ -307,7 +312,8 @@ fn leaves(name: &str) -> bool {
 fn is_wanted(name: &str) -> bool {
     let mut parts = name.split('/').filter(|part| !part.is_empty() && *part != ".");
     let path = format!("/{name}");
-    let is_passed_over = PASSED_OVER.iter().any(|middle| path.contains(middle)) && !path.contains(NOT_PASSED_OVER);
+    let is_passed_over = PASSED_OVER.iter().any(|middle| path.contains(middle))
+        && !NOT_PASSED_OVER.iter().any(|middle| path.contains(middle));
     parts.by_ref().take(DEPTH_MAX + 1).any(|part| WANTED.contains(&part)) && !is_passed_over
 }
 

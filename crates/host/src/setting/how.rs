@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::{EthtoolFact, LinkFact, NetlinkFact, NicFact, PcieFact, ReadFrom};
+use super::{EthtoolFact, LinkFact, NetlinkFact, NicFact, PcieFact, ReadFrom, RoceFact};
 
 impl fmt::Display for ReadFrom {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -52,6 +52,15 @@ impl fmt::Display for NicFact {
             Self::IrqAffinity => f.write_str("/proc/irq/N/effective_affinity_list of the device's interrupts"),
             Self::Statistics(names) => write!(f, "/sys/class/net/IF/statistics/{{{}}}", names.join(",")),
             Self::Neighbours => f.write_str("/sys/class/net/IF/{upper,lower}_*"),
+            Self::EnaExpress => f.write_str("ethtool GSTATS, ena_srd_mode"),
+            Self::Roce(fact) => f.write_str(match fact {
+                RoceFact::FlowControl => "dcbnl, IEEE PFC",
+                RoceFact::Trust => "dcbnl, IEEE application table, entries of DSCP",
+                RoceFact::CongestionControl => "/sys/class/net/IF/ecn/{roce_np,roce_rp}/enable/PRIORITY",
+                RoceFact::Chain => {
+                    "dcbnl, IEEE PFC and application table; ecn of the interface; traffic_class or default_roce_tos of the RDMA device"
+                }
+            }),
             Self::Pcie(fact) => f.write_str(match fact {
                 PcieFact::Path => "the device's path in /sys/devices",
                 PcieFact::SpeedPossible => "max_link_speed of the device and of the port above it",
@@ -81,6 +90,7 @@ impl EthtoolFact {
             Self::HashFunction(_) => "GRSSH",
             Self::WakeOnLan(_) => "GWOL",
             Self::PrivateFlags(_) => "GPFLAGS",
+            Self::FlowRules => "GRXCLSRLALL",
             Self::Module(_) => "GMODULEINFO",
         }
     }
@@ -107,7 +117,9 @@ impl NetlinkFact {
             Self::IrqSuspendTimeout => "netdev napi-get, irq-suspend-timeout",
             Self::Threaded => "netdev napi-get, threaded",
             Self::NapiMap => "netdev napi-get and queue-get",
-            Self::Chain => "netdev queue-get, /proc/irq/N/effective_affinity_list, device/local_cpulist, ntuple",
+            Self::Chain => {
+                "ethtool GRXCLSRLALL, netdev queue-get or the names in /proc/interrupts, /proc/irq/N/effective_affinity_list, device/local_cpulist, isolated CPUs"
+            }
             Self::XdpFeatures => "netdev dev-get, xdp-features",
             Self::TxPush => "ethtool RINGS_GET, tx-push",
             Self::TxPushBytes => "ethtool RINGS_GET, tx-push-buf-len",

@@ -55,8 +55,9 @@ pub fn choose_cpus(topology: &Topology, allowed: &[u32]) -> CpuPair {
     }
 }
 
+/// The numbers of packages repeat in each book of s390, so their lowest CPUs count where they are known.
 fn is_near(a: &Cpu, b: &Cpu) -> bool {
-    a.package == b.package && a.node == b.node
+    (a.package, a.package_first, a.node) == (b.package, b.package_first, b.node)
 }
 
 fn explain(topology: &Topology, a: &Cpu, b: &Cpu, cores: usize) -> String {

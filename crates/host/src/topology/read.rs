@@ -1,7 +1,9 @@
 //! Reading which CPUs there are and what they share.
 //!
 //! Sources: `Documentation/admin-guide/cputopology.rst`, `Documentation/ABI/stable/sysfs-devices-node`,
-//! `drivers/base/arch_topology.c` (`cpu_capacity`), `arch/x86/events/core.c` (`cpu_core`, `cpu_atom`) of Linux 6.18.
+//! `drivers/base/arch_topology.c` (`cpu_capacity`), `arch/x86/events/core.c` (`cpu_core`, `cpu_atom`),
+//! `Documentation/admin-guide/pm/amd-pstate.rst` (preferred cores), `Documentation/admin-guide/acpi/cppc_sysfs.rst` of Linux
+//! 6.18.
 
 use std::collections::BTreeMap;
 
@@ -15,16 +17,27 @@ const NODES: &str = "/sys/devices/system/node";
 const FAST_PART: (u32, u32) = (4, 5);
 /// Units that count events of one kind of x86 core each, the fast kind first.
 const CORE_KINDS: [&str; 3] = ["/sys/devices/cpu_core", "/sys/devices/cpu_atom", "/sys/devices/cpu_lowpower"];
+/// Where some vendors' kernels list the CPUs of each kind, and how the fast kind is called there.
+const TYPES: &str = "/sys/devices/system/cpu/types";
+const FAST_TYPE: &str = "intel_core";
+/// Files of a CPU that rank its core, the one that follows heat and age first. The scale is not one of speed: of two cores that
+/// differ by 5 % in frequency one may have 166 and the other 236.
+const RANKS: [&str; 4] =
+    ["cpufreq/amd_pstate_prefcore_ranking", "cpufreq/amd_pstate_highest_perf", "cpu_capacity", ASKED_RANK];
+/// The kernel asks the CPU itself for this one, which interrupts it: it is not read where there are many.
+const ASKED_RANK: &str = "acpi_cppc/highest_perf";
+const ASKED_CPUS_MAX: usize = 64;
 /// What `sos report` keeps of `lscpu`.
 const LSCPU: &str = "/sos_commands/processor/lscpu";
 
 pub(super) fn topology(root: &Root) -> Topology {
     let online = online(root);
-    let list = |path: &str| list(root, path).unwrap_or_default();
-    let isolated: CpuSet =
-        list(&format!("{CPUS}/isolated")).iter().chain(list("/sys/fs/cgroup/cpuset.cpus.isolated").iter()).collect();
+    let isolated = isolated(root);
     let nodes = nodes(root, &online);
     let slow = slow(root, &online);
+    let ranks = ranks(root, &online);
+    // Only s390 has books; elsewhere no CPU is asked for its own.
+    let has_books = online.iter().next().is_some_and(|id| root.has(&format!("{CPUS}/cpu{id}/topology/book_id")));
     let cpu = |id| {
         let topology = format!("{CPUS}/cpu{id}/topology");
         // The kernel gives -1 for what it does not know.
@@ -34,21 +47,31 @@ pub(super) fn topology(root: &Root) -> Topology {
             let lists = names.iter().find_map(|name| self::list(root, &format!("{topology}/{name}_list")));
             lists.or_else(|| names.iter().find_map(|name| mask(root, &format!("{topology}/{name}"))))
         };
+        let first = |names| set(names).and_then(|cpus: CpuSet| cpus.iter().next());
         let siblings: CpuSet = set(["core_cpus", "thread_siblings"]).unwrap_or_default().iter().chain([id]).collect();
         Cpu {
             id,
             core: number("core_id"),
             package: number("physical_package_id"),
-            package_first: set(["package_cpus", "core_siblings"]).and_then(|cpus| cpus.iter().next()),
+            package_first: first(["package_cpus", "core_siblings"]),
+            book_first: if has_books { first(["book_cpus", "book_siblings"]) } else { None },
+            drawer_first: if has_books { first(["drawer_cpus", "drawer_siblings"]) } else { None },
             cache_first: cache_first(root, id, &siblings),
             is_isolated: isolated.contains(id),
             is_slow: slow.contains(id),
+            rank: ranks.get(&id).copied().unwrap_or(0),
             node: nodes.get(&id).copied(),
             siblings,
         }
     };
     let not_copied = if root.is_whole() { CpuSet::default() } else { without_directory(root, &online) };
     Topology { cpus: online.iter().map(cpu).collect(), not_copied }
+}
+
+/// The CPUs that the scheduler leaves alone, by either way.
+pub(super) fn isolated(root: &Root) -> CpuSet {
+    let ways = [format!("{CPUS}/isolated"), "/sys/fs/cgroup/cpuset.cpus.isolated".to_owned()];
+    ways.iter().flat_map(|path| list(root, path).unwrap_or_default().iter().collect::<Vec<_>>()).collect()
 }
 
 /// A list of CPUs in a file; `None` where the file is missing or odd.
@@ -132,11 +155,33 @@ fn slow(root: &Root, online: &CpuSet) -> CpuSet {
     if !by_capacity.is_empty() {
         return by_capacity;
     }
-    let kinds = CORE_KINDS.map(|unit| list(root, &format!("{unit}/cpus")).unwrap_or_default());
+    let mut kinds = CORE_KINDS.map(|unit| list(root, &format!("{unit}/cpus")).unwrap_or_default()).to_vec();
+    if kinds.iter().all(CpuSet::is_empty) {
+        kinds = types(root);
+    }
     let mut kinds = kinds.into_iter().filter(|cpus| !cpus.is_empty());
     // With one kind online none is slower than another.
     let fastest = kinds.next().unwrap_or_default();
     kinds.flat_map(|cpus| cpus.iter().collect::<Vec<_>>()).filter(|cpu| !fastest.contains(*cpu)).collect()
+}
+
+/// The CPUs of each kind that is listed, the fast kind first.
+fn types(root: &Root) -> Vec<CpuSet> {
+    let mut names = root.list(TYPES).unwrap_or_default();
+    names.sort_by_key(|name| !name.starts_with(FAST_TYPE));
+    names.iter().filter_map(|name| list(root, &format!("{TYPES}/{name}/cpulist"))).collect()
+}
+
+/// The rank of each CPU by the first file that CPUs have, if it differs among them.
+fn ranks(root: &Root, online: &CpuSet) -> BTreeMap<u32, u32> {
+    let rank = |id: u32, file: &str| root.read(&format!("{CPUS}/cpu{id}/{file}")).ok()?.parse::<u32>().ok();
+    let Some(first) = online.iter().next() else { return BTreeMap::new() };
+    let is_few = !root.is_live() || online.len() <= ASKED_CPUS_MAX;
+    let mut files = RANKS.into_iter().filter(|file| is_few || *file != ASKED_RANK);
+    let Some(file) = files.find(|file| rank(first, file).is_some()) else { return BTreeMap::new() };
+    let ranks: BTreeMap<u32, u32> = online.iter().filter_map(|id| Some((id, rank(id, file)?))).collect();
+    let lowest = ranks.values().min();
+    if lowest == ranks.values().max() { BTreeMap::new() } else { ranks }
 }
 
 /// The CPUs without a directory, if some have one.

@@ -106,6 +106,7 @@ impl Trees {
         };
         let answers: Map<_, _> = self.answers.iter().map(|key| (key.clone(), answer.clone())).collect();
         put(root, "/nearwire/interfaces/eth0.json", json!(answers).to_string().as_bytes());
+        put(root, "/nearwire/clocks.json", json!({"chrony": answer, "ptp4l": answer}).to_string().as_bytes());
         put(root, "/nearwire/looked-at.json", looked_at.to_string().as_bytes());
         put(root, "/nearwire/snapshot.json", br#"{"format": 1}"#);
         if matches!(lack, Lack::NeedsRoot) {
@@ -238,7 +239,13 @@ fn of_interface(content: &mut Content, setting: &Setting, fact: NicFact, value: 
         NicFact::Pcie(_) => {
             content.file(&format!("/sys/devices/pci0000:00/{}/config", content.slot), special::pcie_config(is_wanted))
         }
-        NicFact::Driver | NicFact::BusInfo | NicFact::Ethtool(_) | NicFact::Link(_) | NicFact::Netlink(_) => {
+        NicFact::Driver
+        | NicFact::BusInfo
+        | NicFact::Ethtool(_)
+        | NicFact::Link(_)
+        | NicFact::Netlink(_)
+        | NicFact::EnaExpress
+        | NicFact::Roce(_) => {
             let answer = special::ANSWERS.iter().find(|(id, ..)| *id == setting.id);
             let (_, key, wanted, other) = answer.unwrap_or_else(|| panic!("{}: no answer holds it", setting.id));
             let fields: serde_json::Value = serde_json::from_str(if is_wanted { wanted } else { other }).unwrap();

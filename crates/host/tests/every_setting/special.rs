@@ -9,6 +9,13 @@ use serde_json::{Value, json};
 /// Path, text as wanted, another text.
 type File = (&'static str, &'static str, &'static str);
 
+/// What the daemons of clocks answered.
+const CLOCKS: File = (
+    "/nearwire/clocks.json",
+    r#"{"chrony": {"offset-ns": -3}, "ptp4l": {"offset-ns": 3}}"#,
+    r#"{"chrony": {"offset-ns": 5}, "ptp4l": {"offset-ns": 5}}"#,
+);
+
 /// Files of rows that are computed from several, or whose text has a form of its own.
 pub const FILES: &[(&str, &[File])] = &[
     ("boot.command-line", &[]),
@@ -39,6 +46,13 @@ pub const FILES: &[(&str, &[File])] = &[
         ],
     ),
     ("cpu.threads", &[]),
+    (
+        "cpu.kind",
+        &[
+            ("/sys/devices/system/cpu/cpu0/cpu_capacity", "1024", "400"),
+            ("/sys/devices/system/cpu/cpu1/cpu_capacity", "400", "1024"),
+        ],
+    ),
     // The first domain of Xen is no guest.
     ("virtualisation.hypervisor-flag", &[("/proc/xen/capabilities", "", "control_d")]),
     ("cpu.isolated.cgroup", &[("/sys/fs/cgroup/cpuset.cpus.isolated", "1", "0")]),
@@ -137,6 +151,11 @@ pub const FILES: &[(&str, &[File])] = &[
     ("irq.irqbalance", &[("/proc/1/comm", "irqbalance", "init")]),
     ("noise.steal", &[("/proc/stat", "cpu 1 1 1 1 1 1 1 0 0 0", "cpu 1 1 1 1 1 1 1 7 0 0")]),
     ("noise.timers", &[("/etc/systemd/system/timers.target.wants/one.timer", "", "")]),
+    ("clock.offset-ns", &[CLOCKS]),
+    ("clock.ptp.offset-ns", &[CLOCKS]),
+    ("clock.stamps", &[("/etc/chrony.conf", "hwtimestamp *\n", "pool x\n")]),
+    // Its other files are those of each priority, see `more`.
+    ("rdma.roce.congestion-control", &[("/sys/class/net/eth0/device/infiniband/x/node_type", "1", "1")]),
     ("rdma.mlx4.softdep", &[("/etc/modprobe.d/x.conf", "softdep mlx4_core post: mlx4_en\n", "\n")]),
     (
         "service.default-target",
@@ -164,6 +183,12 @@ pub fn more(files: &mut BTreeMap<String, Vec<u8>>, is_wanted: bool) {
     put(0x20, if is_wanted { 3200 } else { 2933 });
     put(0x26, if is_wanted { 1200 } else { 1350 });
     files.insert("/sys/firmware/dmi/entries/17-0/raw".to_owned(), module);
+    for priority in 0..8 {
+        for end in ["roce_np", "roce_rp"] {
+            let path = format!("/sys/class/net/eth0/ecn/{end}/enable/{priority}");
+            files.insert(path, if is_wanted { b"1" } else { b"0" }.to_vec());
+        }
+    }
     if !is_wanted {
         files.insert("/etc/systemd/system/timers.target.wants/two.timer".to_owned(), Vec::new());
     }
@@ -266,12 +291,22 @@ pub const ANSWERS: &[(&str, &str, &str, &str)] = &[
     ("nic.ring.buffer-bytes", "rings-netlink", r#"{"rx-buf-len": 2048}"#, r#"{"rx-buf-len": 4096}"#),
     ("nic.module.power-mode", "module-netlink", r#"{"power-mode-policy": 1}"#, r#"{"power-mode-policy": 2}"#),
     ("nic.xdp-features", "netdev", r#"{"xdp-features": 11}"#, r#"{"xdp-features": 3}"#),
+    ("nic.rx-steering-rules", "flow-rules", r#"{"rules": []}"#, RULE),
+    ("nic.ena.express", "ena", r#"{"srd-mode": 0}"#, r#"{"srd-mode": 3}"#),
+    ("rdma.roce.flow-control", "dcb", DCB[0], DCB[1]),
+    ("rdma.roce.trust", "dcb", DCB[0], DCB[1]),
+    ("rdma.roce.chain", "dcb", DCB[0], DCB[1]),
     ("nic.napi.map", "napi", NAPI[0], NAPI[1]),
     ("nic.napi.defer-hard-irqs", "napi", NAPI[0], NAPI[1]),
     ("nic.napi.gro-flush-timeout-ns", "napi", NAPI[0], NAPI[1]),
     ("nic.napi.irq-suspend-timeout-ns", "napi", NAPI[0], NAPI[1]),
     ("nic.napi.threaded", "napi", NAPI[0], NAPI[1]),
 ];
+
+const DCB: [&str; 2] =
+    [r#"{"paused-priorities": 8, "dscp-priorities": [[26, 3]]}"#, r#"{"paused-priorities": 0, "dscp-priorities": []}"#];
+
+const RULE: &str = r#"{"rules": [{"location": 1, "kind": "udp4", "queue": 0}]}"#;
 
 const FLAGS: [&str; 2] = [
     r#"{"rx_cqe_compress": true, "tx_cqe_compress": true, "rx_striding_rq": true, "legacy-rx": true}"#,
@@ -304,6 +339,8 @@ pub const WHEN_ABSENT: Exceptions = &[
     ("noise.kernel-threads", "not-applicable"),
     ("placement.threads-on-isolated", "not-applicable"),
 ];
+/// There is a kind of cores only where there are several, so the CPUs cannot all have the same value.
+pub const IN_THE_WANTED_TREE: Exceptions = &[("cpu.kind", "differs")];
 /// Whether what came to an isolated CPU since boot still comes is not told by one reading. Both trees have one node.
 pub const IN_THE_OTHER_TREE: Exceptions = &[("irq.on-isolated", "unknown"), ("firmware.nodes-per-socket", "ok")];
 pub const NOTHING_WHEN_ABSENT: Exceptions = &[
@@ -317,6 +354,7 @@ pub const WHEN_ROOT_IS_NEEDED: Exceptions = &[
     ("cpu.threads", "ok"),
     ("cpu.cores", "differs"),
     ("cpu.packages", "unsupported"),
+    ("cpu.kind", "unsupported"),
     ("firmware.nodes-per-socket", "unsupported"),
     ("virtualisation.hypervisor-flag", "unknown"),
     ("irq.on-isolated", "not-applicable"),

@@ -7,7 +7,7 @@ use super::tree::Tree;
 use super::{HostTreeError, over};
 
 /// What every driver of these hosts is asked and some have no answer to.
-const QUESTIONS: [&str; 20] = [
+const QUESTIONS: [&str; 23] = [
     "driver",
     "link",
     "link-settings",
@@ -19,6 +19,9 @@ const QUESTIONS: [&str; 20] = [
     "features",
     "pause",
     "private-flags",
+    "flow-rules",
+    "dcb",
+    "ena",
     "eee",
     "fec",
     "wake-on-lan",

@@ -45,6 +45,9 @@ pub struct Shape {
     /// Whether each kind of core has a unit that counts its events.
     #[serde(default)]
     has_units: bool,
+    /// The rank of each core with all threads by the firmware of AMD, the first core first.
+    #[serde(default)]
+    ranks: Vec<u32>,
     /// CPUs that are offline, as a list, and whether all but the first thread of each core are.
     #[serde(default)]
     offline: String,
@@ -254,6 +257,10 @@ impl Shape {
         if let Some(capacity) = self.slow_capacity {
             let capacity = if place.is_slow { capacity } else { 1024 };
             self.put(tree, &format!("{CPUS}/cpu{}/cpu_capacity", place.cpu), capacity.to_string());
+        }
+        if let Some(rank) = usize::try_from(place.core).ok().and_then(|core| self.ranks.get(core)) {
+            let cpufreq = format!("{CPUS}/cpu{}/cpufreq", place.cpu);
+            self.put(tree, &format!("{cpufreq}/amd_pstate_prefcore_ranking"), rank.to_string());
         }
         let first_fast = if self.is_slow_first { self.slow_cores } else { 0 };
         let under = |size: u32| {

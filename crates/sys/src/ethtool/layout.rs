@@ -7,12 +7,19 @@ use super::{Channels, Coalesce, Rings};
 pub(super) const FEATURES_MAX: usize = 256;
 /// Bytes of one name in a string set (`ETH_GSTRING_LEN`).
 pub(super) const STRING_BYTES: usize = 32;
+/// Most counters of a driver that are read. The kernel writes as many as the driver has: their number is asked for first.
+pub(super) const STATISTICS_MAX: usize = 4096;
+/// The string set with the names of the driver's counters (`ETH_SS_STATS`).
+pub(super) const STRING_SET_STATISTICS: u32 = 1;
 /// The string set with the names of the driver's private flags (`ETH_SS_PRIV_FLAGS`).
 pub(super) const STRING_SET_PRIVATE_FLAGS: u32 = 2;
 /// The string set with the names of the offloads (`ETH_SS_FEATURES`).
 pub(super) const STRING_SET_FEATURES: u32 = 4;
 /// Three masks of at most 127 words: `link_mode_masks_nwords` is a signed byte.
 pub(super) const LINK_MODE_WORDS_MAX: usize = 3 * 127;
+
+/// Most rules for flows that are listed; devices have room for some hundreds to some thousands.
+pub(super) const RULES_MAX: usize = 4096;
 
 /// A structure that `SIOCETHTOOL` takes and fills in.
 ///
@@ -68,9 +75,14 @@ request!(GetCoalesce, 0x0e, "GCOALESCE");
 request!(GetRings, 0x10, "GRINGPARAM");
 request!(GetPause, 0x12, "GPAUSEPARAM");
 request!(GetStrings, 0x1b, "GSTRINGS");
+request!(GetStatisticNames, 0x1b, "GSTRINGS");
+request!(GetStatistics, 0x1d, "GSTATS");
 request!(GetStringSetInfo, 0x37, "GSSET_INFO");
 request!(GetFlags, 0x25, "GFLAGS");
 request!(GetPrivateFlags, 0x27, "GPFLAGS");
+request!(CountRules, 0x2e, "GRXCLSRLCNT");
+request!(GetRule, 0x2f, "GRXCLSRULE");
+request!(GetRuleLocations, 0x30, "GRXCLSRLALL");
 request!(GetFeatures, 0x3a, "GFEATURES");
 request!(GetChannels, 0x3c, "GCHANNELS");
 request!(GetTimestamping, 0x41, "GET_TS_INFO");
@@ -263,6 +275,23 @@ pub(super) struct GetStrings {
     pub data: [[u8; STRING_BYTES]; FEATURES_MAX],
 }
 
+/// `struct ethtool_gstrings` with room for [`STATISTICS_MAX`] names.
+#[repr(C)]
+pub(super) struct GetStatisticNames {
+    pub cmd: u32,
+    pub string_set: u32,
+    pub len: u32,
+    pub data: [[u8; STRING_BYTES]; STATISTICS_MAX],
+}
+
+/// `struct ethtool_stats` with room for [`STATISTICS_MAX`] counters.
+#[repr(C)]
+pub(super) struct GetStatistics {
+    pub cmd: u32,
+    pub n_stats: u32,
+    pub data: [u64; STATISTICS_MAX],
+}
+
 /// `struct ethtool_sset_info` for one string set.
 #[repr(C)]
 pub(super) struct GetStringSetInfo {
@@ -379,6 +408,54 @@ pub(super) struct GetHash {
     pub input_xfrm: u8,
     pub rsvd8: [u8; 2],
     pub rsvd32: u32,
+}
+
+/// `struct ethtool_rx_flow_spec`: what a rule matches, as bytes, and the queue.
+#[repr(C)]
+pub(super) struct FlowSpec {
+    pub flow_type: u32,
+    pub value: [u8; 52],
+    pub value_extended: [u8; 20],
+    pub mask: [u8; 52],
+    pub mask_extended: [u8; 20],
+    pub padding: u32,
+    pub ring_cookie: u64,
+    pub location: u32,
+    pub padding_at_end: u32,
+}
+
+/// `struct ethtool_rxnfc` that asks how many rules there are.
+#[repr(C)]
+pub(super) struct CountRules {
+    pub cmd: u32,
+    pub flow_type: u32,
+    pub data: u64,
+    pub spec: FlowSpec,
+    pub rule_count: u32,
+    pub padding: u32,
+}
+
+/// `struct ethtool_rxnfc` that asks for the rule at a location.
+#[repr(C)]
+pub(super) struct GetRule {
+    pub cmd: u32,
+    pub flow_type: u32,
+    pub data: u64,
+    pub spec: FlowSpec,
+    pub rss_context: u32,
+    pub padding: u32,
+}
+
+/// `struct ethtool_rxnfc` with room for [`RULES_MAX`] locations: the kernel writes as many as `rule_count` allows.
+#[repr(C)]
+pub(super) struct GetRuleLocations {
+    pub cmd: u32,
+    pub flow_type: u32,
+    pub data: u64,
+    pub spec: FlowSpec,
+    pub rule_count: u32,
+    pub locations: [u32; RULES_MAX],
+    pub padding: u32,
 }
 
 /// `struct ethtool_fecparam`.

@@ -45,6 +45,19 @@ fn layouts_are_those_of_the_kernel_headers() {
     assert_eq!(offset_of!(GetEnergyEfficient, eee_active), 16);
     assert_eq!(size_of::<GetHash>(), 24);
     assert_eq!(offset_of!(GetHash, hfunc), 16);
+    assert_eq!(offset_of!(GetStatisticNames, data), 12);
+    assert_eq!(offset_of!(GetStatistics, data), 8);
+    assert_eq!(size_of::<FlowSpec>(), 168);
+    assert_eq!(offset_of!(FlowSpec, mask), 76);
+    assert_eq!(offset_of!(FlowSpec, ring_cookie), 152);
+    assert_eq!(offset_of!(FlowSpec, location), 160);
+    assert_eq!(size_of::<GetRule>(), 192);
+    assert_eq!(offset_of!(GetRule, spec), 16);
+    assert_eq!(offset_of!(GetRule, rss_context), 184);
+    assert_eq!(size_of::<CountRules>(), 192);
+    assert_eq!(offset_of!(CountRules, rule_count), 184);
+    assert_eq!(offset_of!(GetRuleLocations, locations), 188);
+    assert_eq!(size_of::<GetRuleLocations>(), 192 + 4 * RULES_MAX);
     assert_eq!(size_of::<GetFec>(), 16);
     assert_eq!(offset_of!(GetFec, fec), 8);
 }
@@ -144,6 +157,7 @@ fn loopback_asked_for_rings_is_unsupported() {
     assert!(interface.energy_efficient().unwrap_err().is_unsupported());
     assert!(interface.fec().unwrap_err().is_unsupported());
     assert!(interface.hash_function().unwrap_err().is_unsupported());
+    assert!(interface.flow_rules().unwrap_err().is_unsupported());
     assert!(interface.features().unwrap().get("rx-gro").is_some());
 }
 
@@ -152,6 +166,46 @@ fn field_without_nul_or_with_odd_bytes_is_text() {
     assert_eq!(text(b"veth\0junk"), "veth");
     assert_eq!(text(b"full"), "full");
     assert_eq!(text(b"\xff\0"), "\u{fffd}");
+}
+
+/// The rules of `ethtool -N IF flow-type udp4 dst-port 4321 action 3 loc 7` and its like, as `include/uapi/linux/ethtool.h`
+/// lays them out.
+#[test]
+fn rule_of_the_kernel_is_told_without_its_addresses() {
+    let spec = |flow_type: u32, port_at: usize, ring_cookie: u64| {
+        let (mut value, mut mask) = ([0; 52], [0; 52]);
+        value[..4].copy_from_slice(&[192, 0, 2, 1]);
+        value[port_at..port_at + 2].copy_from_slice(&4321_u16.to_be_bytes());
+        mask[port_at..port_at + 2].copy_from_slice(&[0xff, 0xff]);
+        let (value_extended, mask_extended) = ([0; 20], [0; 20]);
+        let (padding, padding_at_end) = (0, 0);
+        FlowSpec {
+            flow_type,
+            value,
+            value_extended,
+            mask,
+            mask_extended,
+            padding,
+            ring_cookie,
+            location: 7,
+            padding_at_end,
+        }
+    };
+    let rule = |kind: &str, destination_port, to| FlowRule { location: 7, kind: kind.to_owned(), destination_port, to };
+    let queue = |queue| FlowTarget { queue: Some(queue), ..FlowTarget::default() };
+    assert_eq!(rules::rule_of(&spec(0x02, 10, 3), 0), rule("udp4", Some(4321), queue(3)));
+    assert_eq!(rules::rule_of(&spec(0x05, 34, 3), 0), rule("tcp6", Some(4321), queue(3)));
+    // Where the mask leaves bits of the port open, it is no port.
+    let mut some_ports = spec(0x8000_0001, 10, 0);
+    some_ports.mask[11] = 0xf0;
+    assert_eq!(rules::rule_of(&some_ports, 0), rule("tcp4", None, queue(0)));
+    let dropped = FlowTarget { is_dropped: true, ..FlowTarget::default() };
+    assert_eq!(rules::rule_of(&spec(0x12, 10, u64::MAX), 0), rule("ether", None, dropped));
+    let function = FlowTarget { queue: Some(1), virtual_function: Some(2), ..FlowTarget::default() };
+    assert_eq!(rules::rule_of(&spec(0x0d, 10, 2 << 32 | 1), 0), rule("ip4", None, function));
+    let context = FlowTarget { rss_context: Some(5), ..FlowTarget::default() };
+    assert_eq!(rules::rule_of(&spec(0x2000_0000 | 0x02, 10, 0), 5), rule("udp4", Some(4321), context));
+    assert_eq!(rules::rule_of(&spec(0x13, 10, 0), 0).kind, "kind 0x13");
 }
 
 /// Runs `check` in a fresh network namespace with the cable `nw0`-`nw1` in it.
@@ -217,6 +271,17 @@ fn veth_asked_answers_as_veth() {
         let software = SoTimestamping::RX_SOFTWARE | SoTimestamping::SOFTWARE;
         assert!(stamps.so_timestamping.contains(software));
         assert!(!stamps.so_timestamping.contains(SoTimestamping::RX_HARDWARE));
+    });
+}
+
+#[test]
+fn counters_of_a_veth_are_those_that_ethtool_prints() {
+    with_cable(|| {
+        let found = Interface::open("nw0").unwrap().statistics().unwrap();
+        let Some(output) = run("ethtool", "-S nw0") else { return };
+        let printed: Vec<&str> = output.lines().filter_map(|line| Some(line.split_once(": ")?.0.trim())).collect();
+        assert_eq!(found.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>(), printed);
+        assert!(found.iter().any(|(name, _)| name == "peer_ifindex"), "{found:?}");
     });
 }
 

@@ -156,19 +156,17 @@ pub(super) const SETTINGS: &[Setting] = &[
         .switch()
         .persist(&[Persist::ModprobeD("options ena force_large_llq_header=1")])
         .docs(&["Documentation/networking/device_drivers/ethernet/amazon/ena.rst"])
-        .today("Only the vendor's own driver has it; the kernel's takes the length by nic.ring.tx-push-bytes."),
+        .today("Only the vendor's own driver has it; with the kernel's nic.ring.tx-push-bytes tells the length, 96 or 224, and ethtool -G IF tx-push-buf-len sets it."),
     base::application(Area::Nic)
         .row(
             "nic.ena.express",
-            "Whether ENA Express carries flows over several paths of the cloud's network.",
+            "What ENA Express (SRD) carries over several paths of the cloud's network.",
             "It shortens the tail of loaded paths and may lengthen the typical delay of idle ones.",
-            ReadFrom::Elsewhere {
-                why: "it belongs to the instance, and the driver shows it among its statistics only",
-                look: "ethtool -S IF | grep ena_srd_mode",
-            },
+            ReadFrom::Nic(NicFact::EnaExpress),
         )
-        .switch()
-        .docs(&["Documentation/networking/device_drivers/ethernet/amazon/ena.rst"]),
+        .words(&["off", "tcp", "udp", "tcp udp"])
+        .docs(&["Documentation/networking/device_drivers/ethernet/amazon/ena.rst"])
+        .today("It is set for the instance: aws ec2 modify-network-interface-attribute --ena-srd-specification."),
     RESET
         .row(
             "nic.module.power-mode",

@@ -2,7 +2,7 @@
 
 use crate::catalogue::base;
 use crate::setting::Risk;
-use crate::{Area, NetlinkFact, NicFact, ReadFrom, Setting};
+use crate::{Area, EthtoolFact, NetlinkFact, NicFact, ReadFrom, Setting};
 
 const FILE: Setting = base::device_file(Area::Nic).docs(&["Documentation/networking/napi.rst"]);
 const NAPI: Setting = base::napi();
@@ -80,12 +80,12 @@ pub(super) const SETTINGS: &[Setting] = &[
     base::fact(Area::Nic)
         .row(
             "nic.chain",
-            "Whether each receive queue has an interrupt on a CPU of its own near the device, and rules can bring flows to it.",
+            "Whether each receive queue has an interrupt on a CPU of its own that is near the device and not isolated, and rules bring flows to such queues.",
             "A frame is as late as the worst link between its flow and the CPU that handles it.",
             netlink(NetlinkFact::Chain),
         )
         .docs(&["Documentation/networking/scaling.rst"])
-        .today("Drivers tell the interrupt of a queue since Linux 6.8, not all of them; ethtool -n IF lists the rules themselves."),
+        .today("Drivers tell the interrupt of a queue since Linux 6.8, not all of them; of others its name in /proc/interrupts counts."),
     base::application(Area::Nic)
         .row(
             "nic.programs",
@@ -107,10 +107,7 @@ pub(super) const SETTINGS: &[Setting] = &[
             "nic.rx-steering-rules",
             "Rules that bring single flows to single queues.",
             "A flow without a rule lands on the queue that its hash says.",
-            ReadFrom::Elsewhere {
-                why: "rules are read one by one through a socket of the interface's namespace",
-                look: "ethtool -n IF",
-            },
+            ReadFrom::Nic(NicFact::Ethtool(EthtoolFact::FlowRules)),
         )
         .risk(&[Risk::Network])
         .docs(&["Documentation/networking/scaling.rst"])

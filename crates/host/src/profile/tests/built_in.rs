@@ -216,7 +216,8 @@ fn interface_groups_are_only_used_for_settings_of_interfaces() {
                 assert_eq!(of_interface(setting), of_interface(other), "{name} {}", setting.id);
             }
         }
-        let is_each_cpu = matches!(wish.setting.read, ReadFrom::EachCpu(_));
+        // The kind of a core is told by several files, for each CPU all the same.
+        let is_each_cpu = matches!(wish.setting.read, ReadFrom::EachCpu(_)) || wish.setting.id == "cpu.kind";
         assert!(wish.on.is_none() || is_each_cpu, "{name} {}", wish.setting.id);
     }
 }

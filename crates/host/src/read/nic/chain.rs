@@ -2,64 +2,202 @@
 
 use std::collections::BTreeMap;
 
+use nearwire_sys::ethtool::FlowRule;
+
 use super::Nic;
 use super::netlink_answers::owner;
+use super::question::FlowRules;
+use crate::read::interrupts::{handler, irq_names, named_for, queue_of};
+use crate::topology::Topology;
 use crate::{CpuSet, Reading};
 
 /// What a whole chain reads as.
 const WHOLE: &str = "whole";
-/// More faults than these are counted only.
-const FAULTS_TOLD: usize = 4;
+/// More faults, or rules, than these are counted only.
+const TOLD: usize = 4;
+/// In the names of interrupts that only tell that frames were sent.
+const OF_SENDING: [&str; 2] = ["-tx-", "output"];
+
+/// A queue that receives, and its interrupt.
+struct Receiver {
+    /// `rx-0 tx-0`.
+    queue: String,
+    number: u32,
+    irq: u32,
+}
+
+/// What the CPU of an interrupt is compared with.
+struct Places {
+    near: CpuSet,
+    isolated: CpuSet,
+}
+
+/// The rules that bring flows to a queue of this function.
+type RulesOf<'a> = BTreeMap<u32, Vec<&'a FlowRule>>;
 
 impl Nic<'_> {
-    /// `whole`, or what is wrong: queues whose interrupts share a CPU, may go to several, or go to one far from the device.
+    /// `whole`, or what is wrong: queues whose interrupts share a CPU, may go to several, or go to one that is isolated or far
+    /// from the device, those first that a rule brings flows to; and rules for queues that do not receive.
     pub(super) fn chain(&self) -> Reading {
-        let polling = match self.answer(&self.polling) {
-            Ok(polling) => polling,
-            Err(reading) => return reading.clone(),
+        let receivers = match self.receivers() {
+            Ok(receivers) => receivers,
+            Err(reading) => return reading,
         };
-        let receives = |queues: &[String]| queues.iter().any(|queue| queue.starts_with("rx-"));
-        let receivers: Vec<_> = polling.instances.iter().filter(|napi| receives(&napi.queues)).collect();
-        if receivers.is_empty() {
-            return Reading::Unsupported;
-        }
-        let near = self.device_file("local_cpulist").as_value().and_then(|list| CpuSet::from_list(list).ok());
-        let mut faults = Vec::new();
-        let mut queue_of = BTreeMap::new();
-        for napi in &receivers {
-            let queue = owner(napi);
-            let Some(irq) = napi.irq else {
-                return Reading::unknown(format!(
-                    "the driver does not tell the interrupt of {queue}; see /proc/interrupts"
-                ));
-            };
-            let path = format!("/proc/irq/{irq}/effective_affinity_list");
-            let cpus = match self.root.read(&path).map(|text| CpuSet::from_list(&text)) {
-                Ok(Ok(cpus)) => cpus,
-                Ok(Err(error)) => return Reading::unknown(format!("{path}: {error}")),
-                Err(reading) => return reading,
-            };
-            let mut one = cpus.iter();
-            let (Some(cpu), None) = (one.next(), one.next()) else {
-                faults.push(format!("{queue}: interrupt {irq} may go to CPUs {cpus}"));
-                continue;
-            };
-            if near.as_ref().is_some_and(|near| !near.is_empty() && !near.contains(cpu)) {
-                faults.push(format!("{queue}: CPU {cpu} is not near the device"));
-            }
-            if let Some(other) = queue_of.insert(cpu, queue.clone()) {
-                faults.push(format!("{other} and {queue} share CPU {cpu}"));
-            }
-        }
+        let rules = self.answer(&self.flow_rules);
+        let rules_of = by_queue(rules.map_or(&[], |found| &found.rules));
+        let mut faults = match self.faults_of(&receivers, &rules_of) {
+            Ok(faults) => faults,
+            Err(reading) => return reading,
+        };
+        let is_there = |queue: &u32| receivers.iter().any(|receiver| receiver.number == *queue);
+        faults.extend(rules_of.iter().filter(|(queue, _)| !is_there(queue)).map(|(queue, rules)| {
+            (true, format!("{}: queue {queue} has no interrupt to receive by", in_words(rules)))
+        }));
         if receivers.len() > 1 && self.offload(&["rx-ntuple-filter"]).as_value() == Some("off") {
-            faults.push("no rule can bring a flow to a queue while ntuple is off".to_owned());
+            faults.push((false, "no rule can bring a flow to a queue while ntuple is off".to_owned()));
         }
-        let more = faults.len().saturating_sub(FAULTS_TOLD);
-        faults.truncate(FAULTS_TOLD);
-        match (faults.is_empty(), more) {
-            (true, _) => Reading::value(WHOLE),
-            (false, 0) => Reading::Value(faults.join("; ")),
-            (false, more) => Reading::Value(format!("{}; and {more} more", faults.join("; "))),
+        // Sorting keeps the order of the queues.
+        faults.sort_by_key(|(is_steered, _)| !is_steered);
+        match rules {
+            Err(Reading::NeedsRoot) if faults.is_empty() => Reading::NeedsRoot,
+            Err(Reading::Unknown { why }) if faults.is_empty() => Reading::unknown(format!(
+                "nothing is wrong with the queues, and the rules for flows are not known: {why}"
+            )),
+            _ if faults.is_empty() => Reading::value(WHOLE),
+            _ => Reading::Value(first_of(faults.into_iter().map(|(_, fault)| fault).collect(), "; ", "; and ")),
         }
     }
+
+    /// What is wrong with each queue, and whether a rule brings flows to it.
+    fn faults_of(&self, receivers: &[Receiver], rules_of: &RulesOf<'_>) -> Result<Vec<(bool, String)>, Reading> {
+        let near = self.device_file("local_cpulist").as_value().and_then(|list| CpuSet::from_list(list).ok());
+        let places = Places { near: near.unwrap_or_default(), isolated: Topology::isolated(self.root) };
+        let mut faults = Vec::new();
+        let mut queue_of_cpu = BTreeMap::new();
+        for receiver in receivers {
+            let rules = rules_of.get(&receiver.number);
+            let queue = &receiver.queue;
+            let name = rules.map_or_else(|| queue.clone(), |rules| format!("{} to {queue}", in_words(rules)));
+            let cpus = self.effective(receiver.irq)?;
+            let mut told = match (cpus.len(), cpus.iter().next()) {
+                (1, Some(cpu)) => {
+                    let other = queue_of_cpu.insert(cpu, queue.clone());
+                    let shared = other.map(|other| format!("{other} and {name} share CPU {cpu}"));
+                    places.faults(&name, receiver.irq, cpu).into_iter().chain(shared).collect()
+                }
+                _ => vec![format!("{name}: interrupt {} may go to CPUs {cpus}", receiver.irq)],
+            };
+            faults.extend(told.drain(..).map(|fault| (rules.is_some(), fault)));
+        }
+        Ok(faults)
+    }
+
+    fn effective(&self, irq: u32) -> Result<CpuSet, Reading> {
+        let path = format!("/proc/irq/{irq}/effective_affinity_list");
+        CpuSet::from_list(&self.root.read(&path)?).map_err(|error| Reading::unknown(format!("{path}: {error}")))
+    }
+
+    /// The queues that receive, by what the kernel says, else by the names of their interrupts.
+    fn receivers(&self) -> Result<Vec<Receiver>, Reading> {
+        let by_kernel = self.receivers_by_kernel();
+        match by_kernel {
+            Err(Reading::Unknown { .. } | Reading::Unsupported) => {
+                let named = self.receivers_by_name();
+                if named.is_empty() { by_kernel } else { Ok(named) }
+            }
+            told => told,
+        }
+    }
+
+    fn receivers_by_kernel(&self) -> Result<Vec<Receiver>, Reading> {
+        let polling = self.answer(&self.polling).map_err(Clone::clone)?;
+        let mut receivers = Vec::new();
+        for napi in &polling.instances {
+            let numbers = napi.queues.iter().filter_map(|queue| queue.strip_prefix("rx-")?.parse().ok());
+            let Some(number) = numbers.into_iter().next() else { continue };
+            let queue = owner(napi);
+            let Some(irq) = napi.irq.and_then(|irq| u32::try_from(irq).ok()) else {
+                return Err(Reading::unknown(format!(
+                    "the driver does not tell the interrupt of {queue}; see /proc/interrupts"
+                )));
+            };
+            receivers.push(Receiver { queue, number, irq });
+        }
+        if receivers.is_empty() { Err(Reading::Unsupported) } else { Ok(receivers) }
+    }
+
+    /// The interrupts of the device whose names have a queue in them.
+    fn receivers_by_name(&self) -> Vec<Receiver> {
+        let mut irqs = self.irqs().unwrap_or_default();
+        if irqs.is_empty() && self.root.is_live() {
+            return Vec::new();
+        }
+        let names = irq_names(&self.root.read("/proc/interrupts").unwrap_or_default());
+        if irqs.is_empty() {
+            irqs = named_for(self.name, self.bus_info().as_value(), &names);
+        }
+        let receiver = |irq| {
+            let name = names.get(&irq).cloned().or_else(|| handler(self.root, irq))?;
+            let sends = OF_SENDING.iter().any(|word| name.contains(word));
+            let number = queue_of(&name).filter(|_| !sends)?;
+            Some(Receiver { queue: format!("rx-{number}"), number, irq })
+        };
+        irqs.into_iter().filter_map(receiver).collect()
+    }
+}
+
+impl Places {
+    fn faults(&self, name: &str, irq: u32, cpu: u32) -> Vec<String> {
+        let is_far = !self.near.is_empty() && !self.near.contains(cpu);
+        let far = is_far.then(|| format!("{name}: CPU {cpu} is not near the device"));
+        let isolated = self.isolated.contains(cpu);
+        let disturbs = isolated.then(|| format!("{name}: interrupt {irq} goes to CPU {cpu}, which is isolated"));
+        disturbs.into_iter().chain(far).collect()
+    }
+}
+
+fn by_queue(rules: &[FlowRule]) -> RulesOf<'_> {
+    let mut of = RulesOf::new();
+    let own = rules.iter().filter(|rule| rule.to.virtual_function.is_none());
+    for (queue, rule) in own.filter_map(|rule| Some((rule.to.queue?, rule))) {
+        of.entry(queue).or_default().push(rule);
+    }
+    of
+}
+
+/// `rule 7 (udp4 port 4321)`, and how many more.
+fn in_words(rules: &[&FlowRule]) -> String {
+    let Some(first) = rules.first() else { return "no rule".to_owned() };
+    let more = if rules.len() > 1 { format!(" and {} more", rules.len() - 1) } else { String::new() };
+    format!("rule {} ({}){more}", first.location, flow(first))
+}
+
+fn flow(rule: &FlowRule) -> String {
+    rule.destination_port.map_or_else(|| rule.kind.clone(), |port| format!("{} port {port}", rule.kind))
+}
+
+/// The first of several texts, and how many more there are.
+fn first_of(mut texts: Vec<String>, between: &str, before_more: &str) -> String {
+    let more = texts.len().saturating_sub(TOLD);
+    texts.truncate(TOLD);
+    let told = texts.join(between);
+    if more == 0 { told } else { format!("{told}{before_more}{more} more") }
+}
+
+/// `rule 7: udp4 port 4321 to queue 3`, or `none`.
+pub(super) fn rules(found: &FlowRules) -> Reading {
+    let one = |rule: &FlowRule| {
+        let to = match (rule.to.queue, rule.to.virtual_function, rule.to.rss_context) {
+            _ if rule.to.is_dropped => "dropped".to_owned(),
+            (_, _, Some(context)) => format!("to the hash of group {context}"),
+            (Some(queue), Some(function), _) => format!("to queue {queue} of virtual function {function}"),
+            (Some(queue), None, _) => format!("to queue {queue}"),
+            (None, ..) => "to no queue".to_owned(),
+        };
+        format!("rule {}: {} {to}", rule.location, flow(rule))
+    };
+    if found.rules.is_empty() {
+        return Reading::value("none");
+    }
+    Reading::Value(first_of(found.rules.iter().map(one).collect(), ", ", ", and "))
 }

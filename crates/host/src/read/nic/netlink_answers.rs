@@ -173,12 +173,12 @@ fn ask_ethtool(interface: &Interface, command: u8) -> Result<Vec<u8>, Reading> {
 }
 
 /// A family or command that the kernel lacks is a setting that it lacks.
-fn of_error(family: &str, error: &io::Error) -> Reading {
+pub(super) fn of_error(family: &str, error: &io::Error) -> Reading {
     use rustix::io::Errno;
     match Errno::from_io_error(error) {
         Some(Errno::NOENT | Errno::OPNOTSUPP | Errno::PROTONOSUPPORT) => Reading::Unsupported,
         Some(Errno::PERM | Errno::ACCESS) => Reading::NeedsRoot,
-        _ => Reading::unknown(format!("generic netlink, {family}: {error}")),
+        _ => Reading::unknown(format!("netlink, {family}: {error}")),
     }
 }
 

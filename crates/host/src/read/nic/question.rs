@@ -1,14 +1,15 @@
 //! What an interface is asked, and how the answers are written down.
 
+use nearwire_sys::dcb::{self, Dcb};
 use nearwire_sys::ethtool::{
-    Channels, Coalesce, DriverInfo, EnergyEfficient, EthtoolError, Feature, Features, Fec, Interface, LinkSettings,
-    Pause, PrivateFlags, Rings, Timestamping,
+    Channels, Coalesce, DriverInfo, EnergyEfficient, EthtoolError, Feature, Features, Fec, FlowRule, Interface,
+    LinkSettings, Pause, PrivateFlags, Rings, Timestamping,
 };
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use super::netlink_answers::{Device, ModulePower, MoreCoalesce, MoreRings, Polling};
+use super::netlink_answers::{Device, ModulePower, MoreCoalesce, MoreRings, Polling, of_error};
 use super::reading;
 use crate::Reading;
 
@@ -42,6 +43,41 @@ pub(super) struct HashFunction {
 #[serde(default)]
 pub(super) struct WakeOnLan {
     pub events: u32,
+}
+
+/// The rules that steer flows to queues.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub(super) struct FlowRules {
+    pub rules: Vec<FlowRule>,
+}
+
+/// What an ENA device tells among its counters, and nowhere else.
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", default)]
+pub(super) struct Ena {
+    /// Bit 0: ENA Express is on; bit 1: for UDP too.
+    pub srd_mode: Option<u64>,
+}
+
+impl Ena {
+    /// Other drivers have thousands of counters, none of which is of this name.
+    const DRIVER: &str = "ena";
+    const SRD_MODE: &str = "ena_srd_mode";
+
+    fn ask(interface: &Interface) -> Result<Self, Reading> {
+        if interface.driver_info().map_err(reading)?.driver != Self::DRIVER {
+            return Err(Reading::Unsupported);
+        }
+        let counters = interface.statistics().map_err(reading)?;
+        Ok(Self { srd_mode: counters.iter().find(|(name, _)| name == Self::SRD_MODE).map(|(_, mode)| *mode) })
+    }
+
+    /// From the output of `ethtool -S`.
+    pub fn of_text(text: &str) -> Self {
+        let mode = text.lines().find_map(|line| line.trim().strip_prefix(Self::SRD_MODE)?.strip_prefix(':'));
+        Self { srd_mode: mode.and_then(|mode| mode.trim().parse().ok()) }
+    }
 }
 
 /// The kind of the plugged module.
@@ -90,6 +126,9 @@ questions! {
     HashFunction, "rss-hash", by_ioctl(|interface| Ok(HashFunction { bits: interface.hash_function()? }));
     WakeOnLan, "wake-on-lan", by_ioctl(|interface| Ok(WakeOnLan { events: interface.wake_on_lan()? }));
     Module, "module", by_ioctl(|interface| Ok(Module { kind: interface.module_kind()? }));
+    FlowRules, "flow-rules", by_ioctl(|interface| Ok(FlowRules { rules: interface.flow_rules()? }));
+    Dcb, "dcb", |interface: &Interface| dcb::of_interface(interface.name()).map_err(|error| of_error("dcb", &error));
+    Ena, "ena", Ena::ask;
     Polling, "napi", Polling::ask;
     Device, "netdev", Device::ask;
     MoreRings, "rings-netlink", MoreRings::ask;

@@ -203,7 +203,7 @@ fn chain_of_a_queue_is_judged_from_its_rule_to_its_cpu() {
     let chain = |ntuple: &str| {
         let answers = format!(
             r#"{{"napi": {{"instances": [{{"queues": ["rx-0", "tx-0"], "irq": 30}}, {{"queues": ["rx-1"], "irq": 31}}]}},
-                 "features": {{"rx-ntuple-filter": "{ntuple}"}}}}"#
+                 "flow-rules": {{"unsupported": true}}, "features": {{"rx-ntuple-filter": "{ntuple}"}}}}"#
         );
         add(directory.path(), "nearwire/interfaces/eth0.json", answers.as_bytes());
         value(&directory, "nic.chain")
@@ -216,4 +216,203 @@ fn chain_of_a_queue_is_judged_from_its_rule_to_its_cpu() {
     assert_eq!(chain("on"), "rx-1: CPU 7 is not near the device");
     add(directory.path(), "proc/irq/31/effective_affinity_list", b"0-3\n");
     assert_eq!(chain("on"), "rx-1: interrupt 31 may go to CPUs 0-3");
+}
+
+/// A host of two queues, the second of which has its interrupt on the CPU that is isolated for the program.
+fn steered(answers: &str) -> TempDir {
+    host(&[
+        ("sys/class/net/eth0/mtu", "1500\n"),
+        ("sys/class/net/eth0/device/local_cpulist", "0-3\n"),
+        ("sys/devices/system/cpu/isolated", "3\n"),
+        ("proc/irq/30/effective_affinity_list", "0\n"),
+        ("proc/irq/31/effective_affinity_list", "3\n"),
+        ("nearwire/interfaces/eth0.json", answers),
+    ])
+}
+
+const TWO_QUEUES: &str = r#""napi": {"instances": [{"queues": ["rx-0", "tx-0"], "irq": 30}, {"queues": ["rx-1", "tx-1"], "irq": 31}]}, "features": {"rx-ntuple-filter": "on"}"#;
+
+#[test]
+fn flow_that_a_rule_brings_to_a_queue_on_an_isolated_cpu_is_told_with_the_whole_chain() {
+    let rules = |rules: &str| steered(&format!(r#"{{{TWO_QUEUES}, "flow-rules": {{"rules": [{rules}]}}}}"#));
+    let udp = r#"{"location": 7, "kind": "udp4", "destination-port": 4321, "queue": 1}"#;
+    let directory = rules(udp);
+    let isolated = "interrupt 31 goes to CPU 3, which is isolated";
+    assert_eq!(value(&directory, "nic.chain"), format!("rule 7 (udp4 port 4321) to rx-1 tx-1: {isolated}"));
+    assert_eq!(value(&directory, "nic.rx-steering-rules"), "rule 7: udp4 port 4321 to queue 1");
+    // Without a rule the hash brings flows there.
+    assert_eq!(value(&rules(""), "nic.chain"), format!("rx-1 tx-1: {isolated}"));
+    assert_eq!(value(&rules(""), "nic.rx-steering-rules"), "none");
+    // What goes to a virtual function, to a group or nowhere says nothing of the queues here.
+    let others = r#"{"location": 1, "kind": "ip4", "queue": 1, "virtual-function": 2},
+                    {"location": 2, "kind": "tcp4", "is-dropped": true}, {"location": 3, "kind": "tcp6", "rss-context": 5}"#;
+    let directory = rules(others);
+    assert_eq!(value(&directory, "nic.chain"), format!("rx-1 tx-1: {isolated}"));
+    assert_eq!(
+        value(&directory, "nic.rx-steering-rules"),
+        "rule 1: ip4 to queue 1 of virtual function 2, rule 2: tcp4 dropped, rule 3: tcp6 to the hash of group 5"
+    );
+}
+
+#[test]
+fn rule_for_a_queue_that_is_gone_is_told_first() {
+    let answers = r#""flow-rules": {"rules": [{"location": 1, "kind": "tcp4", "destination-port": 80, "queue": 9},
+                     {"location": 2, "kind": "udp4", "queue": 9}]}"#;
+    let told = value(&steered(&format!("{{{TWO_QUEUES}, {answers}}}")), "nic.chain");
+    let (first, second) = told.split_once("; ").unwrap();
+    assert_eq!(first, "rule 1 (tcp4 port 80) and 1 more: queue 9 has no interrupt to receive by");
+    assert!(second.starts_with("rx-1 tx-1: interrupt 31"), "{second}");
+}
+
+#[test]
+fn chain_of_a_copy_without_the_kernels_answers_is_told_by_the_names_of_interrupts() {
+    let table =
+        "     CPU0 CPU1 CPU2 CPU3\n 30: 1 0 0 0 PCI-MSI 1-edge eth0-TxRx-0\n 31: 0 0 0 1 PCI-MSI 2-edge eth0-TxRx-1\n";
+    let directory = steered(r#"{"flow-rules": {"unsupported": true}}"#);
+    add(directory.path(), "proc/interrupts", table.as_bytes());
+    assert_eq!(value(&directory, "nic.chain"), "rx-1: interrupt 31 goes to CPU 3, which is isolated");
+    // Nothing is wrong, and nobody asked for the rules.
+    add(directory.path(), "nearwire/interfaces/eth0.json", b"{}");
+    add(directory.path(), "proc/irq/31/effective_affinity_list", b"1\n");
+    let Reading::Unknown { why } = reading(&directory, "nic.chain") else { panic!("a chain without rules is judged") };
+    assert!(why.contains("rules for flows are not known"), "{why}");
+}
+
+const ROCE_PORT: [(&str, &str); 4] = [
+    ("sys/class/net/eth0/mtu", "4200\n"),
+    ("sys/class/net/eth0/device/infiniband/mlx5_0/fw_ver", "22.36.1010\n"),
+    ("sys/class/infiniband/mlx5_0/ports/1/link_layer", "Ethernet\n"),
+    ("sys/class/infiniband/mlx5_0/tc/1/traffic_class", "Global tclass=106\n"),
+];
+
+/// A port with RoCE, by what dcb and ethtool answer.
+fn roce(dcb: &str, more: Files<'_>) -> TempDir {
+    let answers = format!(r#"{{"dcb": {dcb}, "pause": {{"rx": false, "tx": false}}}}"#);
+    host(&[&ROCE_PORT[..], &[("nearwire/interfaces/eth0.json", answers.as_str())], more].concat())
+}
+
+/// DSCP 26, as traffic class 106 has it, leads to priority 3; so do the settings of the vendors' guides.
+const DSCP_TRUSTED: &str = r#"{"paused-priorities": 8, "dscp-priorities": [[0, 0], [26, 3]]}"#;
+
+#[test]
+fn roce_whose_trust_dscp_and_pauses_fit_is_whole() {
+    let directory = roce(DSCP_TRUSTED, &[]);
+    assert_eq!(value(&directory, "rdma.roce.flow-control"), "3");
+    assert_eq!(value(&directory, "rdma.roce.trust"), "dscp");
+    assert_eq!(value(&directory, "rdma.roce.chain"), "whole");
+    // The kernel's own driver does not show marks; the finding says how to ask the device.
+    let Reading::Unknown { why } = reading(&directory, "rdma.roce.congestion-control") else {
+        panic!("marks are shown")
+    };
+    assert!(why.contains("mlxconfig"), "{why}");
+}
+
+#[test]
+fn roce_in_a_priority_that_is_not_paused_is_told_with_the_reason() {
+    let chain = |dcb: &str| value(&roce(dcb, &[]), "rdma.roce.chain");
+    assert_eq!(
+        chain(r#"{"paused-priorities": 8}"#),
+        "priority 3 is paused, and frames without a VLAN tag are of priority 0, as the tag is trusted"
+    );
+    assert_eq!(
+        chain(r#"{"paused-priorities": 8, "dscp-priorities": [[24, 3], [26, 4]]}"#),
+        "DSCP 26, which RDMA is given, is of priority 4, and priority 3 is paused"
+    );
+    assert_eq!(
+        chain(r#"{"paused-priorities": 0, "dscp-priorities": [[26, 3]]}"#),
+        "no priority is paused and pause frames are off, so a full buffer loses frames"
+    );
+}
+
+#[test]
+fn roce_with_addresses_of_version_1_alone_is_told() {
+    let types = "sys/class/infiniband/mlx5_0/ports/1/gid_attrs/types";
+    let directory = roce(DSCP_TRUSTED, &[(&format!("{types}/0"), "IB/RoCE v1\n")]);
+    let told = value(&directory, "rdma.roce.chain");
+    assert_eq!(told, "no address is of RoCE version 2, and only its frames have a DSCP and marks");
+    add(directory.path(), &format!("{types}/1"), b"RoCE v2\n");
+    assert_eq!(value(&directory, "rdma.roce.chain"), "whole");
+}
+
+#[test]
+fn roce_marks_are_read_of_each_priority_and_held_against_the_paused_one() {
+    let mut files: Vec<(String, &str)> = Vec::new();
+    for end in ["roce_np", "roce_rp"] {
+        files.extend((0..8).map(|priority| (format!("sys/class/net/eth0/ecn/{end}/enable/{priority}"), "1\n")));
+    }
+    let files: Vec<(&str, &str)> = files.iter().map(|(path, text)| (path.as_str(), *text)).collect();
+    let directory = roce(DSCP_TRUSTED, &files);
+    assert_eq!(value(&directory, "rdma.roce.congestion-control"), "on");
+    assert_eq!(value(&directory, "rdma.roce.chain"), "whole");
+    add(directory.path(), "sys/class/net/eth0/ecn/roce_rp/enable/3", b"0\n");
+    assert_eq!(
+        value(&directory, "rdma.roce.chain"),
+        "priority 3 is paused and not marked (ECN), so a congested path is only paused"
+    );
+}
+
+#[test]
+fn interface_without_an_ethernet_port_of_rdma_has_nothing_of_roce() {
+    let directory = host(&[("sys/class/net/eth0/mtu", "1500\n"), ("sys/class/net/eth0/device/vendor", "0x15b3\n")]);
+    let of_infiniband = roce(DSCP_TRUSTED, &[("sys/class/infiniband/mlx5_0/ports/1/link_layer", "InfiniBand\n")]);
+    for id in ["rdma.roce.flow-control", "rdma.roce.trust", "rdma.roce.congestion-control", "rdma.roce.chain"] {
+        assert_eq!(reading(&directory, id), Reading::Unsupported, "{id}");
+        assert_eq!(reading(&of_infiniband, id), Reading::Unsupported, "{id}");
+    }
+}
+
+#[test]
+fn offset_that_sos_kept_of_chronyc_is_read_and_stamps_are_those_of_the_configuration() {
+    let tracking = "Reference ID    : CB00710F (ntp1.example.net)\nStratum         : 3\n\
+                    System time     : 0.000006523 seconds slow of NTP time\nLeap status     : Normal\n";
+    let directory = host(&[
+        ("version.txt", "sosreport: 4.7.2\n"),
+        ("sos_commands/chrony/chronyc_tracking", tracking),
+        ("etc/chrony.conf", "pool 2.pool.example.net iburst\n#hwtimestamp *\n"),
+    ]);
+    assert_eq!(value(&directory, "clock.offset-ns"), "6523");
+    assert_eq!(value(&directory, "clock.stamps"), "software");
+    add(directory.path(), "etc/chrony.d/stamps.conf", b"hwtimestamp eth0 rxfilter ptp\n");
+    assert_eq!(value(&directory, "clock.stamps"), "hardware");
+    add(directory.path(), "etc/ptp4l.conf", b"[global]\ntime_stamping software\n");
+    assert_eq!(value(&directory, "clock.stamps"), "software (ptp4l), hardware (chrony)");
+    // The options of a daemon that runs count before its file.
+    add(directory.path(), "run/ptp4l", b"");
+    add(directory.path(), "proc/812/comm", b"ptp4l\n");
+    add(directory.path(), "proc/812/cmdline", b"/usr/sbin/ptp4l\0-H\0-i\0eth0\0");
+    assert_eq!(value(&directory, "clock.stamps"), "hardware");
+    let Reading::Unknown { why } = reading(&directory, "clock.ptp.offset-ns") else { panic!("sos asks no ptp4l") };
+    assert!(why.contains("no answers were recorded"), "{why}");
+    add(directory.path(), "nearwire/clocks.json", br#"{"chrony": {"is-lost": true}, "ptp4l": {"needs-root": true}}"#);
+    assert_eq!(reading(&directory, "clock.ptp.offset-ns"), Reading::NeedsRoot);
+    let Reading::Unknown { why } = reading(&directory, "clock.offset-ns") else { panic!("a lost clock has an offset") };
+    assert!(why.contains("follows no clock"), "{why}");
+}
+
+#[test]
+fn ena_express_is_told_by_the_counter_of_its_driver() {
+    let recorded =
+        |answers: &str| host(&[("sys/class/net/eth0/mtu", "9001\n"), ("nearwire/interfaces/eth0.json", answers)]);
+    for (mode, words) in [("0", "off"), ("1", "tcp"), ("2", "udp"), ("3", "tcp udp")] {
+        let directory = recorded(&format!(r#"{{"ena": {{"srd-mode": {mode}}}}}"#));
+        assert_eq!(value(&directory, "nic.ena.express"), words);
+    }
+    assert_eq!(
+        reading(&recorded(r#"{"ena": {}}"#), "nic.ena.express"),
+        Reading::Unsupported,
+        "an older kind of instance"
+    );
+    // What sos keeps of `ethtool -S`.
+    let counters = "NIC statistics:\n     tx_timeout: 0\n     ena_srd_mode: 1\n     ena_srd_tx_pkts: 7\n";
+    let of_sos = |driver: &str| {
+        let directory = host(&[
+            ("version.txt", "sosreport: 4.7.2\n"),
+            ("sys/class/net/eth0/mtu", "9001\n"),
+            ("sos_commands/networking/ethtool_-S_eth0", counters),
+        ]);
+        link(directory.path(), "sys/class/net/eth0/device/driver", &format!("../../../bus/pci/drivers/{driver}"));
+        reading(&directory, "nic.ena.express")
+    };
+    assert_eq!(of_sos("ena"), Reading::value("tcp"));
+    assert_eq!(of_sos("mlx5_core"), Reading::Unsupported);
 }

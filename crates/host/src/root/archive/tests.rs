@@ -348,6 +348,8 @@ fn archive_in_the_shape_of_sos_with_some_cpus_read_gives_no_wrong_counts() {
             .file(&format!("{top}/sys/devices/system/machinecheck/machinecheck{id}/check_interval"), "0\n");
     }
     let tar = tar.file(&format!("{top}/sos_commands/process/ps"), "x").file(&format!("{top}/var/log/messages"), "x");
+    let tracing = format!("{top}/sys/kernel/tracing");
+    let tar = tar.file(&format!("{tracing}/current_tracer"), "nop\n").file(&format!("{tracing}/trace"), "x");
     let root = root(&gzip(&tar.end()));
     assert_eq!(reading(&root, "cpu.online"), Reading::value("0-127"));
     assert_eq!(reading(&root, "cpu.threads"), Reading::value("128"));
@@ -356,6 +358,8 @@ fn archive_in_the_shape_of_sos_with_some_cpus_read_gives_no_wrong_counts() {
         let Reading::Unknown { why } = reading(&root, id) else { panic!("{id}: {:?}", reading(&root, id)) };
         assert!(why.contains("lacks the directories of CPUs"), "{id}: {why}");
     }
+    assert_eq!(reading(&root, "noise.tracer"), Reading::value("nop"));
+    assert!(!root.has("/sys/kernel/tracing/trace"), "what settings are not read from is not kept");
     assert!(!root.has("/var/log/messages"), "what settings are not read from is not kept");
 }
 
