@@ -37,6 +37,7 @@ use crate::{CpuSet, Goal, Setting};
 pub(crate) use consistent::isolcpus_flags;
 use form::UnitState;
 pub use interface::Interface;
+pub(crate) use interface_form::link_options;
 pub use validate::{Verdict, validate};
 
 use plan::Plan;

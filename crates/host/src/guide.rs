@@ -25,7 +25,7 @@ pub fn explain(setting: &Setting) -> Vec<Line> {
     add("Read from", setting.read.to_string());
     add("Value", setting.value.to_string());
     add("Class", setting.write.name().to_owned());
-    for form in setting.persist {
+    for form in setting.kept_by() {
         add("Kept by", form.to_string());
     }
     add("Disrupts", setting.disrupts.name().to_owned());

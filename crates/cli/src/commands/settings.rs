@@ -150,7 +150,7 @@ fn in_json(setting: &Setting) -> Value {
         "readable": !matches!(setting.read, ReadFrom::Elsewhere { .. }),
         "value": setting.value.to_string(),
         "class": setting.write.name(),
-        "persistence": setting.persist.iter().map(ToString::to_string).collect::<Vec<_>>(),
+        "persistence": setting.kept_by().map(|form| form.to_string()).collect::<Vec<_>>(),
         "risk": setting.risk.iter().map(|risk| risk.name()).collect::<Vec<_>>(),
         "disruption": setting.disrupts.name(),
         "menu": setting.menu.iter()

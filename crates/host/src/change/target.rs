@@ -238,16 +238,15 @@ impl Target {
 }
 
 fn words(parameter: &EthtoolParameter) -> String {
-    match parameter {
-        EthtoolParameter::Coalesce(field) => format!("coalesce {}", field.word()),
-        EthtoolParameter::Ring(field) => format!("ring {}", field.word()),
-        EthtoolParameter::Channels(field) => format!("channels {}", field.word()),
-        EthtoolParameter::Pause => "pause".to_owned(),
-        EthtoolParameter::PauseAutoneg => "pause autoneg".to_owned(),
-        EthtoolParameter::Feature(name) => format!("offload {name}"),
-        EthtoolParameter::EnergyEfficient => "eee".to_owned(),
-        EthtoolParameter::WakeOnLan => "wol".to_owned(),
-    }
+    let group = match parameter {
+        EthtoolParameter::Coalesce(_) => "coalesce ",
+        EthtoolParameter::Ring(_) => "ring ",
+        EthtoolParameter::Channels(_) => "channels ",
+        EthtoolParameter::PauseAutoneg => "pause ",
+        EthtoolParameter::Feature(_) => "offload ",
+        EthtoolParameter::Pause | EthtoolParameter::EnergyEfficient | EthtoolParameter::WakeOnLan => "",
+    };
+    format!("{group}{}", parameter.word())
 }
 
 impl fmt::Display for Target {
