@@ -66,6 +66,7 @@ pub use put_back::{Outcome, Permanent, PutBack};
 pub use revert::{EntryState, RevertError, RevertOptions, Reverted, Status, StatusEntry, revert, status};
 pub use root_host::RootHost;
 pub use target::Target;
+pub(crate) use target::is_rounded;
 
 /// One value of one place: what was found there and what is wanted.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
