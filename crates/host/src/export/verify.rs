@@ -9,8 +9,8 @@ use super::command_line::huge_pages;
 use super::text::{self, MADE_BY, Said};
 use crate::change::is_rounded;
 use crate::check::{Finding, Outcome, check};
-use crate::profile::{CpuGroup, Profile, Verdict, Wanted, Weight, Wish};
-use crate::{Reading, Root};
+use crate::profile::{CpuGroup, CpuRelation, Profile, Verdict, Wanted, Weight, Wish};
+use crate::{CpuSet, NicFact, ReadFrom, Reading, Root};
 
 /// Where exported files are on a host.
 const DIRECTORIES: [&str; 12] = [
@@ -143,10 +143,18 @@ fn values(file: &Exported) -> Vec<(String, Said)> {
     found
 }
 
+/// An interrupt goes to one of the CPUs that it may go to.
+fn wanted(said: &Said) -> Wanted {
+    match (said.setting.read, CpuSet::from_list(&said.value)) {
+        (ReadFrom::Nic(NicFact::IrqAffinity), Ok(cpus)) => Wanted::Cpus(CpuRelation::Within, CpuGroup::List(cpus)),
+        _ => Wanted::Equal(said.value.clone()),
+    }
+}
+
 fn findings(root: &Root, said: &[(String, Said)], interfaces: &[String]) -> Vec<Finding> {
     let wish = |said: &Said| Wish {
         setting: said.setting,
-        wanted: Wanted::Equal(said.value.clone()),
+        wanted: wanted(said),
         on: said.cpus.clone().map(CpuGroup::List),
         or: None,
         or_wanted: None,
@@ -172,7 +180,7 @@ fn findings(root: &Root, said: &[(String, Said)], interfaces: &[String]) -> Vec<
 fn is_of(finding: &Finding, said: &Said) -> bool {
     finding.wish.setting == said.setting
         && (finding.interface == said.interface || !said.setting.is_of_interfaces())
-        && finding.wish.wanted == Wanted::Equal(said.value.clone())
+        && finding.wish.wanted == wanted(said)
         && finding.wish.on.as_ref().and_then(CpuGroup::list) == said.cpus.as_ref()
 }
 

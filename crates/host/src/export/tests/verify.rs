@@ -175,6 +175,22 @@ fn huge_pages_of_which_some_are_in_use_are_in_force() {
 }
 
 #[test]
+fn interrupts_that_each_go_to_one_of_the_exported_cpus_are_in_force() {
+    let device = "/sys/class/net/eth0/device/msi_irqs";
+    let files = [(format!("{device}/41"), ""), (format!("{device}/42"), "")];
+    let mut files: Vec<_> = files.iter().map(|(path, text)| (path.as_str(), *text)).collect();
+    files.extend([
+        ("/sys/class/net/eth0/ifindex", "2\n"),
+        ("/proc/irq/41/effective_affinity_list", "2\n"),
+        ("/proc/irq/42/effective_affinity_list", "3\n"),
+    ]);
+    let tree = host(Format::Systemd, &[goal("nic.irq-affinity", Some("eth0"), "2-3")], &files);
+    assert_eq!(verified(&tree)[0].state, State::InForce);
+    put(&tree, "/proc/irq/42/effective_affinity_list", "0\n");
+    assert!(matches!(verified(&tree)[0].state, State::NotInForce { .. }));
+}
+
+#[test]
 fn value_in_a_playbook_is_looked_for_in_the_file_that_it_lays_down() {
     let export = exported(Format::Ansible, &[goal("net.core.busy_poll", None, "50")]);
     let files = [Exported { path: "/nearwire.yml".to_owned(), text: export.files[0].text.clone() }];
