@@ -45,6 +45,12 @@ fn profile_applied_and_exported_outlives_a_boot_and_goes_back_without_a_trace() 
         host.console()
     );
     assert_eq!(check.status, 0);
+    // The same by the files alone, until one value is lost.
+    let verified = exits(&mut host, "nearwire tune verify", 0);
+    assert!(verified.lines().count() == 1 && verified.contains("exported values are in force."), "{verified}");
+    let lost = exits(&mut host, "echo 0 > /proc/sys/net/core/busy_poll; nearwire tune verify", 1);
+    assert!(lost.contains("net.core.busy_poll: 50 in /etc/sysctl.d/90-nearwire.conf, and 0 on this host"), "{lost}");
+    exits(&mut host, "echo 50 > /proc/sys/net/core/busy_poll", 0);
 
     // The other way round an exported service may send interrupts back while a revert resets their device.
     take_back(&mut host);

@@ -75,3 +75,50 @@ fn goal_that_another_chosen_form_keeps_is_not_told_as_left_out() {
     let both = export(&["--sysctl", "--grub"]);
     assert!(both.contains("isolcpus=2-3") && !both.contains("# not here"), "{both}");
 }
+
+#[test]
+fn exported_files_are_verified_before_and_after_they_are_installed() {
+    let host = tempfile::tempdir().unwrap();
+    let put = |path: &str, text: &str| {
+        let path = host.path().join(path);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(&path, text).unwrap();
+        path.to_str().unwrap().to_owned()
+    };
+    put("proc/sys/vm/swappiness", "60\n");
+    put("proc/cmdline", "quiet\n");
+    put("sys/devices/system/cpu/online", "0-3\n");
+    let profile = put("profile.toml", PROFILE);
+    let (root, directory) = (host.path().to_str().unwrap(), host.path().join("exported"));
+    let directory = directory.to_str().unwrap();
+    let words = ["tune", "export", "--sysroot", root, "--profile", &profile, "--sysctl", "--grub", "--output"];
+    assert_eq!(code(&nearwire(&[&words[..], &[directory]].concat())), Some(0));
+
+    let nothing = nearwire(&["tune", "verify", "--sysroot", root]);
+    common::assert_says(&nothing, 3, &["no file in /etc has values that nearwire tune export wrote"]);
+    let verify = || nearwire(&["tune", "verify", directory, "--sysroot", root]);
+    let before = verify();
+    assert_eq!(code(&before), Some(1));
+    for said in [
+        "0 of 2 exported values are in force.",
+        "/etc/sysctl.d/90-nearwire.conf is not installed",
+        "and 60 on this host",
+    ] {
+        assert!(text(&before).contains(said), "{}", text(&before));
+    }
+
+    assert_eq!(code(&nearwire(&[&words[..], &[root]].concat())), Some(0));
+    put("proc/sys/vm/swappiness", "10\n");
+    let half = nearwire(&["tune", "verify", "--sysroot", root, "--json"]);
+    assert_eq!(code(&half), Some(1));
+    let page: serde_json::Value = serde_json::from_slice(&half.stdout).unwrap();
+    let state =
+        |id: &str| page["values"].as_array().unwrap().iter().find(|one| one["id"] == id).unwrap()["state"].clone();
+    assert_eq!((state("vm.swappiness"), state("boot.isolcpus")), ("in-force".into(), "not-in-force".into()));
+
+    put("proc/cmdline", "quiet isolcpus=2-3\n");
+    for after in [verify(), nearwire(&["tune", "verify", "--sysroot", root])] {
+        assert_eq!(code(&after), Some(0), "{}", text(&after));
+        assert_eq!(text(&after), "2 of 2 exported values are in force.\n");
+    }
+}

@@ -31,6 +31,7 @@ impl Copy {
     fn of(name: &str) -> Copy {
         let copy = Copy { directory: tempfile::tempdir_in(scratch_directory()).unwrap() };
         fs::create_dir(copy.root()).unwrap();
+        copy.stand_in_for_systemd_run("echo 'System has not been booted with systemd' >&2; exit 1");
         HostTree::named(name).unwrap().write(&copy.root()).unwrap();
         copy
     }
@@ -51,9 +52,33 @@ impl Copy {
         fs::read_to_string(self.file(path)).unwrap().trim().to_owned()
     }
 
+    fn programs(&self) -> PathBuf {
+        self.directory.path().join("bin")
+    }
+
+    /// Puts a `systemd-run` on the path: no test starts units of the host that it runs on.
+    fn stand_in_for_systemd_run(&self, script: &str) {
+        let path = self.programs().join("systemd-run");
+        fs::create_dir_all(self.programs()).unwrap();
+        fs::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+    }
+
+    /// As systemd would: notes how it was called, and starts the command as no child of the caller.
+    fn with_systemd(self) -> Self {
+        let called = self.directory.path().join("called");
+        self.stand_in_for_systemd_run(&format!(
+            "printf '%s\\n' \"$@\" > {}\nwhile [ \"$1\" != -- ]; do shift; done\nshift\nsetsid -f \"$@\"\nexec sleep 60",
+            called.display()
+        ));
+        self
+    }
+
     /// `nearwire tune WORDS` on it.
     fn command(&self, words: &[&str]) -> Command {
         let mut command = command(&["tune"]);
+        let path = std::env::var("PATH").unwrap_or_default();
+        command.env("PATH", format!("{}:{path}", self.programs().display()));
         command.args(words).arg("--sysroot").arg(self.root()).arg("--journal").arg(self.journal());
         command
     }
@@ -380,13 +405,134 @@ fn guardian_outlives_the_command_that_started_it() {
     let before = copy.files();
     let mut apply = copy.command(&["apply", "--yes", "--only", "vm.swappiness", "--confirm", "2s"]);
     let mut child = apply.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let give_up = Instant::now() + Duration::from_secs(20);
     while !copy.is_applied() {
+        assert!(Instant::now() < give_up, "nothing was applied");
         std::thread::sleep(Duration::from_millis(5));
     }
     kill(child.id(), Signal::KILL);
     child.wait().unwrap();
     copy.wait_until_back();
     assert_same(&before, &copy, "after the time");
+}
+
+/// Starts a guarded apply in a process group of its own, which stands for the session that it was typed in.
+fn in_a_session(copy: &Copy, within: &str) -> std::process::Child {
+    let mut apply = copy.command(&["apply", "--yes", "--only", "vm.swappiness", "--confirm", within]);
+    let child = apply.process_group(0).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let give_up = Instant::now() + Duration::from_secs(20);
+    while !copy.is_applied() {
+        assert!(Instant::now() < give_up, "nothing was applied");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    child
+}
+
+/// Ends what was typed and all that it started as logind does: all are asked, then killed.
+fn log_out(session: &mut std::process::Child) {
+    let group = rustix::process::Pid::from_raw(i32::try_from(session.id()).unwrap()).unwrap();
+    for signal in [Signal::HUP, Signal::TERM, Signal::KILL] {
+        let _ = rustix::process::kill_process_group(group, signal);
+        std::thread::sleep(Duration::from_millis(300));
+    }
+    session.wait().unwrap();
+}
+
+// Only root can start units, so these are for root.
+#[test]
+fn guardian_that_systemd_started_outlives_the_session_and_can_be_confirmed() {
+    if !may_run() {
+        return;
+    }
+    let copy = Copy::of("vma").with_systemd();
+    let mut session = in_a_session(&copy, "60s");
+    let unit = format!("nearwire-guard-{}.service", session.id());
+    log_out(&mut session);
+    assert_eq!(copy.value(SWAPPINESS), "10", "the guardian went with the session");
+    assert_says(&copy.tune(&["confirm"]), 0, &[]);
+    assert_eq!(copy.value(SWAPPINESS), "10");
+    let mut said = String::new();
+    std::io::Read::read_to_string(&mut session.stdout.take().unwrap(), &mut said).unwrap();
+    assert!(said.contains(&format!("They are guarded by the systemd unit {unit}, which no log-out ends.")), "{said}");
+    let called = fs::read_to_string(copy.directory.path().join("called")).unwrap();
+    for word in ["--collect", "--pipe", &format!("--unit={unit}"), "--", "tune", "guard"] {
+        assert!(called.lines().any(|line| line == word), "{word}: {called}");
+    }
+}
+
+#[test]
+fn guardian_that_systemd_started_puts_everything_back_in_time_after_a_log_out() {
+    if !may_run() {
+        return;
+    }
+    let copy = Copy::of("exanic").with_systemd();
+    let before = copy.files();
+    log_out(&mut in_a_session(&copy, "3s"));
+    copy.wait_until_back();
+    assert_same(&before, &copy, "after the time");
+}
+
+#[test]
+fn guardian_that_systemd_started_tells_how_it_ended() {
+    if !may_run() {
+        return;
+    }
+    let copy = Copy::of("vma").with_systemd();
+    let before = copy.files();
+    let timed_out = copy.tune(&["apply", "--yes", "--only", "vm.swappiness", "--confirm", "1s"]);
+    assert_says(&timed_out, 4, &["nobody confirmed within 1s", "these values were put back"]);
+    let session = in_a_session(&copy, "60s");
+    kill(session.id(), Signal::INT);
+    assert_says(&session.wait_with_output().unwrap(), 130, &[]);
+    assert_same(&before, &copy, "after Ctrl-C");
+    let session = in_a_session(&copy, "60s");
+    kill(copy.holder(), Signal::KILL);
+    assert_eq!(code(&session.wait_with_output().unwrap()), Some(137));
+    assert_eq!(code(&copy.tune(&["revert", "--yes"])), Some(0));
+    let session = in_a_session(&copy, "60s");
+    assert_eq!(code(&copy.tune(&["confirm"])), Some(0));
+    let output = session.wait_with_output().unwrap();
+    assert_eq!(code(&output), Some(0));
+    assert!(text(&output).contains("Confirmed: the values stay."), "{}", text(&output));
+}
+
+#[test]
+fn guardian_without_systemd_is_a_process_of_its_own_and_the_reason_is_told() {
+    let copy = Copy::of("vma");
+    let said = |copy: &Copy| {
+        let session = copy.guarded();
+        assert_eq!(code(&copy.tune(&["confirm"])), Some(0));
+        text(&session.wait_with_output().unwrap()).to_owned()
+    };
+    let text = said(&copy);
+    let by = "They are guarded by a process of a session of its own, not by a systemd unit (";
+    assert!(text.contains(by), "{text}");
+    if rustix::process::geteuid().is_root() {
+        assert!(text.contains("(systemd-run: System has not been booted with systemd)"), "{text}");
+    }
+    let outside = Copy::of("vma");
+    fs::remove_file(outside.programs().join("systemd-run")).unwrap();
+    let mut apply = outside.command(&["apply", "--yes", "--only", "vm.swappiness", "--confirm", "1s"]);
+    let output = apply.env("PATH", outside.programs()).output().unwrap();
+    assert_says(&output, 4, &["nobody confirmed within 1s"]);
+    assert!(crate::text(&output).contains(by), "{}", crate::text(&output));
+}
+
+/// A unit of systemd has the namespaces of the first process: what was found in others is not there.
+#[test]
+fn guardian_in_another_network_namespace_than_systemd_is_a_process_of_its_own() {
+    if !may_run() {
+        return;
+    }
+    let copy = Copy::of("vma");
+    copy.stand_in_for_systemd_run(
+        "while [ \"$1\" != -- ]; do shift; done\nshift\nsetsid -f unshare --net -- \"$@\"\nexec sleep 60",
+    );
+    let session = copy.guarded();
+    assert_eq!(code(&copy.tune(&["confirm"])), Some(0));
+    let output = session.wait_with_output().unwrap();
+    let said = text(&output);
+    assert!(said.contains("not by a systemd unit (systemd-run: ") && said.contains("another namespace"), "{said}");
 }
 
 #[test]

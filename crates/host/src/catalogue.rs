@@ -26,7 +26,7 @@ mod virtualisation;
 use crate::Setting;
 
 pub use disagreements::{DISAGREEMENTS, Disagreement, disagreements};
-pub use printed::{Group, PRINTED, Paper, Printed, Said, printed, said};
+pub use printed::{Group, PAPERS, PRINTED, Paper, Printed, Said, printed, said};
 
 const TABLES: [&[Setting]; 17] = [
     firmware::SETTINGS,

@@ -59,12 +59,14 @@ pub use hold::{Held, drifted, hold};
 pub use host::{Cause, Host, HostError};
 pub use link::{LinkAttribute, LinkEvents};
 pub use newest::take_newest_back;
-pub use order::{STAGES, Stage, put_in_order, stage};
+pub(crate) use order::rank;
+pub use order::{Stage, put_in_order, stage};
 pub use places::{HOLD, Located, NotAtRunTime, Part, Scope, targets};
 pub use put_back::{Outcome, Permanent, PutBack};
 pub use revert::{EntryState, RevertError, RevertOptions, Reverted, Status, StatusEntry, revert, status};
 pub use root_host::RootHost;
 pub use target::Target;
+pub(crate) use target::is_rounded;
 
 /// One value of one place: what was found there and what is wanted.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

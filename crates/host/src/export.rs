@@ -2,7 +2,7 @@
 //!
 //! [`export`] gives the files of one [`Format`] as text and writes nothing. Each goal is in a file,
 //! with its id and reason as a comment, or in [`Export::left_out`] with the cause. [`validate()`]
-//! asks the tool that will read a file whether it takes it.
+//! asks the tool that will read a file whether it takes it, and [`verify()`] looks after the boot what came of the files.
 //!
 //! Values and names come from profiles that somebody else may have written, and the files are read
 //! by root. So a value is taken only when it is made of the letters its kind can have.
@@ -27,6 +27,7 @@ mod tuned_options;
 mod udev;
 mod unit;
 mod validate;
+mod verify;
 mod words;
 
 use std::io;
@@ -37,7 +38,9 @@ use crate::{CpuSet, Goal, Setting};
 pub(crate) use consistent::isolcpus_flags;
 use form::UnitState;
 pub use interface::Interface;
+pub(crate) use interface_form::link_options;
 pub use validate::{Verdict, validate};
+pub use verify::{Exported, State, Verified, installed, verify};
 
 use plan::Plan;
 

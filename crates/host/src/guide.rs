@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use crate::catalogue::{self, PRINTED, Paper};
+use crate::catalogue::{self, PAPERS, PRINTED};
 use crate::{Area, Setting};
 
 /// One line of an explanation.
@@ -25,7 +25,7 @@ pub fn explain(setting: &Setting) -> Vec<Line> {
     add("Read from", setting.read.to_string());
     add("Value", setting.value.to_string());
     add("Class", setting.write.name().to_owned());
-    for form in setting.persist {
+    for form in setting.kept_by() {
         add("Kept by", form.to_string());
     }
     add("Disrupts", setting.disrupts.name().to_owned());
@@ -37,10 +37,9 @@ pub fn explain(setting: &Setting) -> Vec<Line> {
     for menu in setting.menu {
         add("Menu", format!("{}: {}", menu.vendor.name(), menu.words));
     }
-    for check in catalogue::printed(setting.id) {
-        for said in check.says {
-            add("Paper", format!("{} ({}): {} = {}", said.paper.title(), said.place, check.words, said.value));
-        }
+    let words: Vec<_> = catalogue::printed(setting.id).map(|check| check.words).collect();
+    for said in catalogue::said(setting.id) {
+        add("Paper", format!("{} ({}): {} = {}", said.paper.title(), said.place, words.join("; "), said.value));
     }
     for topic in catalogue::disagreements(setting.id) {
         add("Disputed", format!("{} Held here: {}", topic.positions, lower_first(topic.rule)));
@@ -78,7 +77,7 @@ pub fn markdown() -> String {
     let mut text = String::from(HEAD);
     // Writing to a string cannot fail.
     let _ = writeln!(text, "{} settings; {} of them are in every record.\n", count(|_| true), count(|s| s.in_record));
-    for paper in [Paper::ExaNic, Paper::Netronome, Paper::Vma, Paper::UsNic, Paper::BusyPoll] {
+    for paper in PAPERS {
         let _ = writeln!(text, "- {}", paper.title());
     }
     for (area, settings) in by_area() {

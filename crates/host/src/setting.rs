@@ -2,12 +2,14 @@
 
 mod class;
 mod how;
+mod nic;
 
 use nearwire_sys::ethtool::{
     Channels, Coalesce, DriverInfo, EnergyEfficient, Fec, LinkSettings, Pause, PrivateFlags, Rings, Timestamping,
 };
 
 pub use class::{Disruption, Menu, Persist, Risk, Value, Vendor, Write};
+pub use nic::{EthtoolCall, NicWrite, WordValues};
 
 use crate::Reading;
 use crate::read::HostFiles;
@@ -95,7 +97,7 @@ pub struct Setting {
     pub value: Value,
     /// How it is written.
     pub write: Write,
-    /// What makes it outlive a boot, the usual way first.
+    /// What makes it outlive a boot, besides options of a `.link` file, which [`Setting::kept_by`] has too.
     pub persist: &'static [Persist],
     /// What a change can harm.
     pub risk: &'static [Risk],
@@ -110,6 +112,8 @@ pub struct Setting {
     /// Whether the environment of a record has it. Those are read for each measurement, so they
     /// must be cheap.
     pub in_record: bool,
+    /// How a setting of an interface is written and kept.
+    pub nic: NicWrite,
 }
 
 /// Ids are unique, so they tell rows apart.
@@ -126,6 +130,11 @@ impl Setting {
     #[must_use]
     pub const fn is_of_interfaces(&self) -> bool {
         matches!(self.read, ReadFrom::Nic(_))
+    }
+
+    /// What makes it outlive a boot, the usual way first.
+    pub fn kept_by(&self) -> impl Iterator<Item = Persist> {
+        self.nic.link_names().map(Persist::LinkFile).chain(self.persist.iter().copied())
     }
 
     /// The id as readings have it, with an interface in brackets: `nic.mtu[eth0]`.

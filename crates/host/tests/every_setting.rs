@@ -33,14 +33,20 @@ fn wish(setting: &'static Setting, wanted: Wanted) -> Wish {
         fix: None,
         verdict: Verdict::Holds,
         today: None,
+        printed: None,
     }
 }
 
 /// The findings by id of the setting, of a profile with one wish for each of these.
 fn findings(root: &Root, wishes: Vec<Wish>) -> BTreeMap<&'static str, Finding> {
     let count = wishes.len();
-    let profile =
-        Profile { name: "test".to_owned(), purpose: "A test".to_owned(), extends: None, wishes, left_out: Vec::new() };
+    let profile = Profile {
+        name: "test".to_owned(),
+        purpose: "A test".to_owned(),
+        extends: Vec::new(),
+        wishes,
+        left_out: Vec::new(),
+    };
     let found = check(root, &profile, &[INTERFACE.to_owned()], None, &[]);
     let found: BTreeMap<_, _> = found.into_iter().map(|finding| (finding.wish.setting.id, finding)).collect();
     assert_eq!(found.len(), count, "one finding for each wish");

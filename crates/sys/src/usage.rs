@@ -120,6 +120,14 @@ pub fn outlive_terminal() -> io::Result<()> {
     set_action(libc::SIGHUP, libc::SIG_IGN, 0)
 }
 
+/// From now on SIGTERM ends this process at once, as it does by default.
+///
+/// # Errors
+/// sigaction(2) failed.
+pub fn end_at_termination() -> io::Result<()> {
+    set_action(libc::SIGTERM, libc::SIG_DFL, 0)
+}
+
 /// Ignores SIGINT, SIGTERM and SIGHUP: for work that is worse half done than late.
 ///
 /// # Errors

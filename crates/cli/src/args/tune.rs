@@ -21,6 +21,10 @@ default route, your own connection or network storage are left alone.";
 const EXPORT: &str = "Makes files for the settings that differ from the profile, and for those that nearwire tune apply wrote. The files \
 are printed, or written below a directory; none is installed. A setting that a format cannot hold is listed with the reason.";
 
+const VERIFY: &str = "Looks after a boot whether each value that nearwire tune export wrote is in force. A value that is not is named with \
+what was found and the likely cause: its file is not installed, a later file overrides it, the boot loader was not updated, a unit is not \
+enabled. Without DIR the files are those in /etc of the host. Ends with 1 where a value is not in force or the next boot loses it.";
+
 const WATCH: &str = "Stays in the foreground, reads what nearwire tune apply wrote, and writes a value again when a link \
 that came up, a reset driver or a new device has lost it. Each such value is reported with what may have changed it. \
 Values that nobody confirmed, and those of before the last boot, are left alone. Ctrl-C ends it and leaves the values in place.";
@@ -64,6 +68,9 @@ pub enum TuneCommand {
     /// Print or write the files that keep the values over a boot
     #[command(long_about = EXPORT)]
     Export(ExportArgs),
+    /// Look whether what was exported is in force, as after a boot
+    #[command(long_about = VERIFY)]
+    Verify(VerifyArgs),
     /// Measure what each change is worth on this host; everything is put back
     #[command(long_about = MEASURE)]
     Measure(Box<MeasureArgs>),
@@ -244,6 +251,18 @@ pub struct MeasureArgs {
     /// A command to measure by in place of paths, run once for each value and round: what it prints has the figures
     #[arg(last = true, value_name = "COMMAND", conflicts_with_all = ["paths", "cable", "token", "cpus", "size", "time"])]
     pub command: Vec<OsString>,
+}
+
+#[derive(Debug, Args)]
+pub struct VerifyArgs {
+    /// The directory that nearwire tune export --output wrote [default: the files that are installed]
+    #[arg(value_name = "DIR")]
+    pub directory: Option<PathBuf>,
+    #[command(flatten)]
+    pub root: super::HostSource,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
 }
 
 #[derive(Debug, Args)]

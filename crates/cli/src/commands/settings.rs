@@ -132,10 +132,9 @@ pub(super) fn reading_in_json(id: &str, reading: &Reading) -> Value {
 }
 
 fn in_json(setting: &Setting) -> Value {
-    let papers = catalogue::printed(setting.id).flat_map(|check| {
-        check.says.iter().map(|said| {
-            json!({"paper": said.paper.title(), "place": said.place, "printed": check.words, "value": said.value})
-        })
+    let words: Vec<_> = catalogue::printed(setting.id).map(|check| check.words).collect();
+    let papers = catalogue::said(setting.id).map(|said| {
+        json!({"paper": said.paper.title(), "place": said.place, "printed": words.join("; "), "value": said.value})
     });
     let documents = setting.docs.iter().map(|document| json!({"document": document}));
     let disputed = catalogue::disagreements(setting.id)
@@ -150,7 +149,7 @@ fn in_json(setting: &Setting) -> Value {
         "readable": !matches!(setting.read, ReadFrom::Elsewhere { .. }),
         "value": setting.value.to_string(),
         "class": setting.write.name(),
-        "persistence": setting.persist.iter().map(ToString::to_string).collect::<Vec<_>>(),
+        "persistence": setting.kept_by().map(|form| form.to_string()).collect::<Vec<_>>(),
         "risk": setting.risk.iter().map(|risk| risk.name()).collect::<Vec<_>>(),
         "disruption": setting.disrupts.name(),
         "menu": setting.menu.iter()

@@ -9,6 +9,7 @@ mod measure;
 mod plan;
 mod revert;
 mod status;
+mod verify;
 mod watch;
 
 use std::collections::BTreeMap;
@@ -36,6 +37,7 @@ pub fn run(args: &TuneArgs) -> Outcome {
         TuneCommand::Status(args) => status::run(args),
         TuneCommand::Revert(args) => revert::run(args),
         TuneCommand::Export(args) => export::run(args),
+        TuneCommand::Verify(args) => verify::run(args),
         TuneCommand::Hold(args) => hold::run(args),
         TuneCommand::Watch(args) => watch::run(args),
         TuneCommand::Measure(args) => measure::run(args),

@@ -1,7 +1,7 @@
 //! What the rows of a class have in common: how they are written, what keeps them, what a change
 //! interrupts. A table says here once what its rows would repeat.
 
-use crate::setting::{Disruption, Persist, Risk, Value, Write};
+use crate::setting::{Disruption, NicWrite, Persist, Risk, Value, Write};
 use crate::{Area, ReadFrom, Setting};
 
 const fn base(area: Area, write: Write, persist: &'static [Persist], disrupts: Disruption) -> Setting {
@@ -20,6 +20,7 @@ const fn base(area: Area, write: Write, persist: &'static [Persist], disrupts: D
         today: None,
         docs: &[],
         in_record: false,
+        nic: NicWrite::NONE,
     }
 }
 

@@ -4,6 +4,7 @@ use nearwire_sys::ethtool::{Channels, Coalesce, EthtoolError, Interface, Rings};
 use serde::{Deserialize, Serialize};
 
 use super::form::switch;
+use crate::setting::EthtoolCall;
 
 /// One parameter of an interface, by the command that writes it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -43,6 +44,10 @@ macro_rules! fields {
             #[must_use]
             pub const fn word(self) -> &'static str {
                 match self { $(Self::$variant => $word,)* }
+            }
+
+            fn named(word: &str) -> Option<Self> {
+                match word { $($word => Some(Self::$variant),)* _ => None }
             }
 
             fn get(self, of: &$of) -> String {
@@ -119,6 +124,51 @@ impl Word for bool {
 const WAKE_LETTERS: [char; 8] = ['p', 'u', 'm', 'b', 'a', 'g', 's', 'f'];
 
 impl EthtoolParameter {
+    /// The parameters that a call writes; none where this form of ethtool does not know one of them.
+    pub(super) fn of(call: &EthtoolCall) -> Vec<Self> {
+        let named = |word: &&str| match (call.flag, *word) {
+            ("-C", word) => CoalesceField::named(word).map(Self::Coalesce),
+            ("-G", word) => RingField::named(word).map(Self::Ring),
+            ("-L", word) => ChannelField::named(word).map(Self::Channels),
+            ("-A", "autoneg") => Some(Self::PauseAutoneg),
+            // One parameter for both directions.
+            ("-A", "rx" | "tx") => Some(Self::Pause),
+            ("--set-eee", _) => Some(Self::EnergyEfficient),
+            ("-s", "wol") => Some(Self::WakeOnLan),
+            _ => None,
+        };
+        let mut found: Vec<_> = call.words.iter().map(named).collect::<Option<_>>().unwrap_or_default();
+        found.dedup();
+        found
+    }
+
+    /// The option of ethtool(8) that writes it.
+    pub(super) const fn flag(&self) -> &'static str {
+        match self {
+            Self::Coalesce(_) => "-C",
+            Self::Ring(_) => "-G",
+            Self::Channels(_) => "-L",
+            Self::Pause | Self::PauseAutoneg => "-A",
+            Self::Feature(_) => "-K",
+            Self::EnergyEfficient => "--set-eee",
+            Self::WakeOnLan => "-s",
+        }
+    }
+
+    /// The word of ethtool(8) for it; of pause frames in both directions the option's name.
+    pub(super) fn word(&self) -> &str {
+        match self {
+            Self::Coalesce(field) => field.word(),
+            Self::Ring(field) => field.word(),
+            Self::Channels(field) => field.word(),
+            Self::Pause => "pause",
+            Self::PauseAutoneg => "autoneg",
+            Self::Feature(name) => name,
+            Self::EnergyEfficient => "eee",
+            Self::WakeOnLan => "wol",
+        }
+    }
+
     /// Whether its words are `on` and `off`.
     pub(super) const fn is_switch(&self) -> bool {
         use CoalesceField::{AdaptiveRx, AdaptiveTx};

@@ -1,6 +1,8 @@
-//! In which order changes are written, and which write may move another value. Both are tables.
+//! In which order changes are written, and which write may move another value. Both are tables; the stage of a
+//! setting of an interface is in its row of the catalogue.
 
 use super::Change;
+use crate::catalogue;
 use crate::setting::Disruption;
 
 /// A step of the safe order. Values are put back in reverse.
@@ -30,8 +32,8 @@ pub enum Stage {
     Isolation,
 }
 
-/// The stage of the settings whose id begins so; the first row that fits counts.
-pub const STAGES: &[(&str, Stage)] = &[
+/// The stage of the settings of the host whose id begins so; the first row that fits counts.
+const STAGES: &[(&str, Stage)] = &[
     ("irq.irqbalance", Stage::Services),
     ("service.", Stage::Services),
     ("clock.chrony", Stage::Services),
@@ -42,17 +44,6 @@ pub const STAGES: &[(&str, Stage)] = &[
     ("cpu.isolated", Stage::Isolation),
     ("cpu.workqueue-affinity", Stage::Isolation),
     ("irq.", Stage::Interrupts),
-    ("nic.irq-affinity", Stage::Interrupts),
-    ("nic.vfs", Stage::Link),
-    ("nic.mtu", Stage::Link),
-    ("nic.pause", Stage::Link),
-    ("nic.energy-efficient", Stage::Link),
-    ("nic.wake-on-lan", Stage::Link),
-    ("nic.channels.", Stage::Channels),
-    ("nic.ring.", Stage::Rings),
-    ("nic.offload.", Stage::Offloads),
-    ("nic.coalesce.", Stage::Coalesce),
-    ("nic.", Stage::Queues),
     ("", Stage::Independent),
 ];
 
@@ -110,16 +101,22 @@ const MOVES: &[(&str, &str)] = &[
 /// The stage of a setting, by its id with or without instance.
 #[must_use]
 pub fn stage(id: &str) -> Stage {
-    STAGES.iter().find(|(start, _)| id.starts_with(start)).map_or(Stage::Independent, |(_, stage)| *stage)
+    match catalogue::setting(id.split('[').next().unwrap_or(id)) {
+        Some(setting) if id.starts_with("nic.") => setting.nic.stage,
+        _ => STAGES.iter().find(|(start, _)| id.starts_with(start)).map_or(Stage::Independent, |(_, stage)| *stage),
+    }
+}
+
+/// The place of a setting among others, by its id with or without instance: its stage, and its place in that.
+pub(crate) fn rank(id: &str) -> (Stage, usize) {
+    let first = FIRST.iter().position(|start| id.starts_with(start));
+    (stage(id), first.unwrap_or(FIRST.len()))
 }
 
 /// Puts changes into the order in which they are safe to write, which is the order in which
 /// [`super::apply`] writes them.
 pub fn put_in_order(changes: &mut [Change]) {
-    changes.sort_by_key(|change| {
-        let first = FIRST.iter().position(|start| change.id.starts_with(start));
-        (stage(&change.id), first.unwrap_or(FIRST.len()))
-    });
+    changes.sort_by_cached_key(|change| rank(&change.id));
 }
 
 /// Whether writing `earlier` may move the value of `other`.

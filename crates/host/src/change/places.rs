@@ -155,6 +155,9 @@ pub const HOLD: &str = "nearwire tune hold";
 pub fn targets(root: &Root, setting: &'static Setting, scope: &Scope<'_>) -> Result<Vec<Located>, NotAtRunTime> {
     let id = setting.id;
     let finder = Finder { root, setting, scope };
+    if let Some(why) = setting.nic.not_at_run_time {
+        return Err(NotAtRunTime::NoWriter { id, why });
+    }
     let place = PLACES.iter().find(|(of, _)| *of == id).map(|(_, place)| place);
     let found = match (place, setting.write) {
         (Some(Place::None(why)), _) => return Err(NotAtRunTime::NoWriter { id, why }),

@@ -39,24 +39,16 @@ impl Target {
 }
 
 fn ethtool(interface: &str, parameter: &EthtoolParameter, word: &str) -> String {
-    match parameter {
-        EthtoolParameter::Coalesce(field) => format!("ethtool -C {interface} {} {word}", field.word()),
-        EthtoolParameter::Ring(field) => format!("ethtool -G {interface} {} {word}", field.word()),
-        EthtoolParameter::Channels(field) => format!("ethtool -L {interface} {} {word}", field.word()),
+    let is_on = |is_on| if is_on { "on" } else { "off" };
+    let words = match parameter {
         EthtoolParameter::Pause => {
-            let is_on = |side: &str| if word.contains(side) { "on" } else { "off" };
-            format!("ethtool -A {interface} rx {} tx {}", is_on("rx"), is_on("tx"))
+            format!("rx {} tx {}", is_on(word.contains("rx")), is_on(word.contains("tx")))
         }
-        EthtoolParameter::PauseAutoneg => format!("ethtool -A {interface} autoneg {word}"),
-        EthtoolParameter::Feature(name) => {
-            let wish = if matches!(word, "on" | "off, requested") { "on" } else { "off" };
-            format!("ethtool -K {interface} {name} {wish}")
-        }
-        EthtoolParameter::EnergyEfficient => format!("ethtool --set-eee {interface} eee {word}"),
-        EthtoolParameter::WakeOnLan => {
-            format!("ethtool -s {interface} wol {}", if word == "off" { "d" } else { word })
-        }
-    }
+        EthtoolParameter::Feature(name) => format!("{name} {}", is_on(matches!(word, "on" | "off, requested"))),
+        EthtoolParameter::WakeOnLan if word == "off" => "wol d".to_owned(),
+        parameter => format!("{} {word}", parameter.word()),
+    };
+    format!("ethtool {} {interface} {words}", parameter.flag())
 }
 
 /// A parameter of the kernel as sysctl(8) names it, where dots and slashes change places.

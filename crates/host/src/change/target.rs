@@ -8,6 +8,7 @@ use super::ethtool::{EthtoolParameter, is_wake_word};
 use super::form::{Form, WordError, switch};
 use super::offline::SMT_CONTROL;
 use super::{Device, LinkAttribute, partition};
+use crate::Setting;
 
 /// Where a value is written.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -238,20 +239,27 @@ impl Target {
 }
 
 fn words(parameter: &EthtoolParameter) -> String {
-    match parameter {
-        EthtoolParameter::Coalesce(field) => format!("coalesce {}", field.word()),
-        EthtoolParameter::Ring(field) => format!("ring {}", field.word()),
-        EthtoolParameter::Channels(field) => format!("channels {}", field.word()),
-        EthtoolParameter::Pause => "pause".to_owned(),
-        EthtoolParameter::PauseAutoneg => "pause autoneg".to_owned(),
-        EthtoolParameter::Feature(name) => format!("offload {name}"),
-        EthtoolParameter::EnergyEfficient => "eee".to_owned(),
-        EthtoolParameter::WakeOnLan => "wol".to_owned(),
-    }
+    let group = match parameter {
+        EthtoolParameter::Coalesce(_) => "coalesce ",
+        EthtoolParameter::Ring(_) => "ring ",
+        EthtoolParameter::Channels(_) => "channels ",
+        EthtoolParameter::PauseAutoneg => "pause ",
+        EthtoolParameter::Feature(_) => "offload ",
+        EthtoolParameter::Pause | EthtoolParameter::EnergyEfficient | EthtoolParameter::WakeOnLan => "",
+    };
+    format!("{group}{}", parameter.word())
 }
 
 impl fmt::Display for Target {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.within(self.device().map_or("", |device| &device.interface)))
     }
+}
+
+/// Whether a value is what a device that counts in steps of its own makes of a wanted one.
+pub(crate) fn is_rounded(setting: &Setting, wanted: &str, found: &str) -> bool {
+    let parameters = setting.nic.ethtool.as_ref().map(EthtoolParameter::of).unwrap_or_default();
+    let [parameter] = &parameters[..] else { return false };
+    let device = Device { interface: String::new(), place: None };
+    Target::Ethtool { device, parameter: parameter.clone() }.accepts(wanted, found)
 }

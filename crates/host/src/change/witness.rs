@@ -6,22 +6,6 @@ use super::{Change, Host, RootHost, Scope, targets};
 use crate::catalogue;
 use crate::setting::Disruption;
 
-/// What the reset of a device may move.
-const MOVED_BY_RESET: &[&str] = &[
-    "nic.irq-affinity",
-    "nic.rps-cpus",
-    "nic.rps-flow-count",
-    "nic.xps-cpus",
-    "nic.coalesce.adaptive-rx",
-    "nic.coalesce.adaptive-tx",
-    "nic.coalesce.rx-usecs",
-    "nic.coalesce.tx-usecs",
-    "nic.offload.ntuple",
-    "nic.offload.lro",
-    "nic.gro-flush-timeout-ns",
-    "nic.napi-defer-hard-irqs",
-];
-
 /// The values that these changes may move and do not mean to, each wanted as it is found. What
 /// cannot be read is left out.
 pub(super) fn witnesses(host: &mut RootHost, changes: &[Change]) -> Vec<Change> {
@@ -35,7 +19,7 @@ pub(super) fn witnesses(host: &mut RootHost, changes: &[Change]) -> Vec<Change> 
         }
     }
     let scope = Scope { interfaces: &interfaces, cpus: None };
-    let settings = MOVED_BY_RESET.iter().filter_map(|id| catalogue::setting(id));
+    let settings = catalogue::settings().filter(|setting| setting.nic.is_moved_by_reset);
     let located: Vec<_> =
         settings.flat_map(|setting| targets(host.root(), setting, &scope).unwrap_or_default()).collect();
     let is_meant = |key: &str| changes.iter().any(|change| change.target.key() == key);

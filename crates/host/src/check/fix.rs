@@ -2,6 +2,7 @@
 
 use super::Finding;
 use crate::change::{Change, HOLD, NotAtRunTime, RootHost, Scope, targets};
+use crate::export::link_options;
 use crate::profile::Wanted;
 use crate::setting::{Persist, ReadFrom, Value, Write};
 
@@ -83,8 +84,8 @@ impl Finding {
 
     /// The lines that keep the wanted value. Forms that only have a name are left out beside one that can be written out.
     fn kept(&self) -> Vec<String> {
-        let forms = self.wish.setting.persist.iter();
-        let lines: Vec<_> = forms.filter_map(|form| Some((*form, self.kept_by(*form)?))).collect();
+        let forms = self.wish.setting.kept_by();
+        let lines: Vec<_> = forms.filter_map(|form| Some((form, self.kept_by(form)?))).collect();
         let is_bare = |(form, line): &&(Persist, String)| {
             matches!(form, Persist::TmpfilesD | Persist::UdevRule | Persist::SystemdUnit) && *line == form.to_string()
         };
@@ -124,11 +125,13 @@ impl Finding {
             (Persist::ServiceEnablement, Some("stopped, disabled"), ReadFrom::Service(unit)) => {
                 Some(format!("systemctl disable --now {unit}"))
             }
-            (Persist::LinkFile(option), Some(_), _) if option.ends_with('=') && option.matches('=').count() == 1 => {
-                Some(format!(
-                    "{option}{} in a .link file of systemd",
-                    in_link_file(setting.value, self.value.as_deref()?)
-                ))
+            (Persist::LinkFile(option), ..) => {
+                let options = self.value.as_deref().map(|value| link_options(setting, value).unwrap_or_default());
+                let said = options.unwrap_or_default().into_iter().find(|(name, _)| *name == option);
+                Some(match said {
+                    Some((_, value)) => format!("{option}={value} in a .link file of systemd"),
+                    None => form.to_string(),
+                })
             }
             _ => Some(form.to_string()),
         }
@@ -161,16 +164,6 @@ impl Finding {
             _ => words.to_owned(),
         };
         format!("{line} on the kernel's command line")
-    }
-}
-
-/// A value as `systemd.link(5)` has it: times need a unit.
-fn in_link_file(kind: Value, value: &str) -> String {
-    match (kind, value) {
-        (Value::Switch, "on") => "yes".to_owned(),
-        (Value::Switch, "off") => "no".to_owned(),
-        (Value::Number("us"), value) => format!("{value}us"),
-        _ => value.to_owned(),
     }
 }
 

@@ -22,6 +22,8 @@ pub(super) enum Form {
     NicQueues(&'static str, &'static str, String),
     /// Options of a `.link` file.
     Link(Vec<(&'static str, String)>),
+    /// An option of the plug-in `net` of tuned, and its words or its one value.
+    TunedNet(&'static str, Vec<String>),
     /// A call of ethtool: option, words behind the interface.
     Ethtool(&'static str, Vec<String>),
     /// The root queueing discipline.
@@ -94,6 +96,9 @@ impl Form {
             (Self::NicQueues(a, file_a, _), Self::NicQueues(b, file_b, _)) => a == b && file_a == file_b,
             (Self::Link(a), Self::Link(b)) => a.iter().any(|(option, _)| b.iter().any(|(other, _)| option == other)),
             (Self::Ethtool(a, words_a), Self::Ethtool(b, words_b)) => a == b && words_a.first() == words_b.first(),
+            (Self::TunedNet(a, words_a), Self::TunedNet(b, words_b)) => {
+                a == b && (words_a.len() == 1 || words_a.first() == words_b.first())
+            }
             (Self::Unit(a, _), Self::Unit(b, _)) => a == b,
             (Self::Environment(a, name_a, _), Self::Environment(b, name_b, _))
             | (Self::Module(a, name_a, _), Self::Module(b, name_b, _)) => a == b && name_a == name_b,
@@ -135,6 +140,7 @@ impl fmt::Display for Form {
                 "a write when the interface appears (systemd, udev)"
             }
             Self::Link(_) => "a .link file (systemd)",
+            Self::TunedNet(..) => "an option of tuned for interfaces (tuned-profile)",
             Self::Interrupts(_) => {
                 "a service that follows the link, as interrupts are made anew each time it comes up (systemd)"
             }

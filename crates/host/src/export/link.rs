@@ -7,8 +7,7 @@
 use std::fmt::Write;
 
 use super::form::Form;
-use super::interface_form::rank;
-use super::plan::{Entry, Plan};
+use super::plan::Plan;
 use super::tmpfiles::tmpfiles_lines;
 use super::unit::{After, UNITS, device_unit};
 use super::{File, UnitState, text};
@@ -100,10 +99,6 @@ fn is_interrupts(form: &Form) -> bool {
     matches!(form, Form::Interrupts(_))
 }
 
-fn of<'p, 'a>(plan: &'p Plan<'a>, name: &str, is_picked: impl Fn(&Form) -> bool) -> Vec<&'p Entry<'a>> {
-    plan.of(is_picked).into_iter().filter(|entry| entry.interface() == name).collect()
-}
-
 /// Only the first `.link` file that matches a device is read, so that what the default one says
 /// of names must be said here too.
 fn link_file(plan: &Plan<'_>, name: &str) -> Option<File> {
@@ -120,7 +115,7 @@ fn link_file(plan: &Plan<'_>, name: &str) -> Option<File> {
     let _ = write!(file, "\n[Match]\nPath=pci-{pci}\n\n[Link]\n");
     file += "NamePolicy=keep kernel database onboard slot path\nAlternativeNamesPolicy=database onboard slot path\n";
     file += "MACAddressPolicy=persistent\n";
-    file += &text::block(of(plan, name, is_link), |entry| match &entry.form {
+    file += &text::block(plan.in_order(name, is_link), |entry| match &entry.form {
         Form::Link(options) => options.iter().map(|(option, value)| format!("{option}={value}\n")).collect(),
         _ => String::new(),
     });
@@ -137,17 +132,12 @@ fn service(plan: &Plan<'_>, name: &str) -> (String, Vec<File>) {
     file += "# A line with - before the command may fail: not each driver takes each value. The journal has what it said.\n";
     file += &unit_section(name, "Settings");
     file += "\n[Service]\nType=oneshot\nRemainAfterExit=yes\n";
-    let mut calls = of(plan, name, is_call);
-    calls.sort_by_key(|entry| match &entry.form {
-        Form::Ethtool(flag, words) => rank(flag, words.first().map_or("", String::as_str)),
-        _ => (usize::MAX, 0),
-    });
-    file += &text::block(calls, |entry| match &entry.form {
+    file += &text::block(plan.in_order(name, is_call), |entry| match &entry.form {
         Form::Ethtool(flag, words) => format!("ExecStart=-ethtool {flag} {name} {}\n", words.join(" ")),
         Form::Qdisc(qdisc) => format!("ExecStart=-tc qdisc replace dev {name} root {qdisc}\n"),
         _ => String::new(),
     });
-    let entries = of(plan, name, is_file);
+    let entries = plan.in_order(name, is_file);
     let mut files = Vec::new();
     if !entries.is_empty() {
         let _ = writeln!(file, "ExecStart=systemd-tmpfiles --create {lines}");
@@ -171,7 +161,7 @@ fn interrupts(plan: &Plan<'_>, name: &str) -> (String, File) {
     let mut file = text::header(plan.profile, &format!("keeps the interrupts of {name} on their CPUs"), &take_back);
     file += &unit_section(name, "Interrupts");
     let _ = writeln!(file, "\n[Service]");
-    file += &text::block(of(plan, name, is_interrupts), |entry| match &entry.form {
+    file += &text::block(plan.in_order(name, is_interrupts), |entry| match &entry.form {
         Form::Interrupts(cpus) => format!("ExecStart={SCRIPT} {name} {cpus}\n"),
         _ => String::new(),
     });

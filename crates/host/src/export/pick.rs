@@ -57,7 +57,7 @@ pub(super) fn pick(format: Format, has_pci: bool, forms: &[Form]) -> Option<&For
 /// A `.link` file finds its device before that has its name, so it needs the place on the bus.
 pub(super) fn in_systemd(form: &Form, has_pci: bool) -> bool {
     match form {
-        Form::Word(_) | Form::Sysctl(..) => false,
+        Form::Word(_) | Form::Sysctl(..) | Form::TunedNet(..) => false,
         Form::Link(_) => has_pci,
         _ => true,
     }

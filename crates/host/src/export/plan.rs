@@ -5,6 +5,7 @@ use super::form::{Against, Form};
 use super::interface::{is_plain, own_pci};
 use super::{Format, LeftOut, Request, consistent, pick, words};
 use crate::Goal;
+use crate::change::rank;
 
 /// A goal with the form it takes.
 #[derive(Clone, Debug)]
@@ -78,6 +79,15 @@ impl<'a> Plan<'a> {
     /// The entries of forms that a condition picks.
     pub(super) fn of(&self, is_picked: impl Fn(&Form) -> bool) -> Vec<&Entry<'a>> {
         self.entries.iter().filter(|entry| is_picked(&entry.form)).collect()
+    }
+
+    /// Those entries of an interface, in the order in which it is safe to write them: what resets the device comes
+    /// before what a reset would undo.
+    pub(super) fn in_order(&self, interface: &str, is_picked: impl Fn(&Form) -> bool) -> Vec<&Entry<'a>> {
+        let mut entries = self.of(is_picked);
+        entries.retain(|entry| entry.interface() == interface);
+        entries.sort_by_key(|entry| rank(entry.goal.setting.id));
+        entries
     }
 
     /// The interfaces of entries that a condition picks, each once, in order of their names.

@@ -2,6 +2,7 @@
 
 mod golden;
 mod tools;
+mod verify;
 
 use proptest::prelude::*;
 
@@ -206,8 +207,9 @@ fn all_goals() -> Vec<Goal> {
 fn count_each(goals: &[Goal], export: &Export) {
     let mut expected: Vec<_> = goals.iter().map(|goal| super::words::one_line(&goal.id())).collect();
     let lines = export.files.iter().flat_map(|file| file.text.lines());
-    let comments = lines.filter_map(|line| line.trim_start().strip_prefix("# ")?.split_once(": "));
-    let mut found: Vec<_> = comments.map(|(id, _)| id.to_owned()).filter(|id| expected.contains(id)).collect();
+    let comments = lines.filter_map(|line| line.trim_start().strip_prefix("# ")?.split_once(" = "));
+    let ids = comments.map(|(place, _)| place.split(" on CPUs ").next().unwrap_or(place).to_owned());
+    let mut found: Vec<_> = ids.filter(|id| expected.contains(id)).collect();
     found.extend(export.left_out.iter().map(|left| left.id.clone()));
     expected.sort();
     found.sort();

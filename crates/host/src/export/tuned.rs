@@ -3,10 +3,9 @@
 use std::fmt::Write;
 
 use super::form::{Form, UnitState};
-use super::interface_form::rank;
 use super::plan::{Entry, Plan};
 use super::tmpfiles::cpu_names;
-use super::tuned_options::{CPU_OPTIONS, NET_LISTS, NET_OPTIONS, VM_OPTIONS, named};
+use super::tuned_options::{CPU_OPTIONS, VM_OPTIONS, named};
 use super::unit::After;
 use super::{File, consistent, text};
 
@@ -41,11 +40,7 @@ pub(super) fn files(plan: &Plan<'_>) -> (Vec<File>, Vec<After>) {
 }
 
 fn is_net(form: &Form) -> bool {
-    match form {
-        Form::Ethtool(..) => true,
-        Form::NicFile(file, _) => named(NET_OPTIONS, file).is_some(),
-        _ => false,
-    }
+    matches!(form, Form::TunedNet(..))
 }
 
 fn section_of(form: &Form) -> &'static str {
@@ -96,32 +91,22 @@ fn lines(entry: &Entry<'_>) -> String {
 /// The section of an interface: one option for all coalescing, one for all offloads, and so on.
 fn net(plan: &Plan<'_>, name: &str) -> String {
     let mut section = format!("\n[net_{name}]\ntype=net\ndevices={name}\n");
-    let mut entries = plan.of(is_net);
-    entries.retain(|entry| entry.interface() == name);
-    for (flag, option, _) in NET_LISTS {
-        let mut list: Vec<_> =
-            entries.iter().copied().filter(|entry| matches!(&entry.form, Form::Ethtool(of, _) if of == flag)).collect();
-        list.sort_by_key(|entry| match &entry.form {
-            Form::Ethtool(flag, words) => rank(flag, words.first().map_or("", String::as_str)),
-            _ => (0, 0),
-        });
-        if list.is_empty() {
-            continue;
+    let mut lists: Vec<(&str, Vec<&Entry<'_>>)> = Vec::new();
+    for entry in plan.in_order(name, is_net) {
+        let Form::TunedNet(option, _) = &entry.form else { continue };
+        match lists.iter_mut().find(|(known, _)| known == option) {
+            Some((_, list)) => list.push(entry),
+            None => lists.push((option, vec![entry])),
         }
+    }
+    for (option, list) in lists {
         section += &text::block(list.iter().copied(), |_| String::new());
         let said = list.iter().filter(|entry| entry.same_as.is_none()).filter_map(|entry| match &entry.form {
-            // `wake_on_lan` takes the letters alone.
-            Form::Ethtool("-s", words) => words.get(1).cloned(),
-            Form::Ethtool(_, words) => Some(words.join(" ")),
+            Form::TunedNet(_, words) => Some(words.join(" ")),
             _ => None,
         });
         let _ = writeln!(section, "{option}={}", said.collect::<Vec<_>>().join(" "));
     }
-    let files: Vec<_> = entries.iter().copied().filter(|entry| matches!(entry.form, Form::NicFile(..))).collect();
-    section += &text::block(files, |entry| match &entry.form {
-        Form::NicFile(file, value) => format!("{}={value}\n", named(NET_OPTIONS, file).unwrap_or_default()),
-        _ => String::new(),
-    });
     section
 }
 

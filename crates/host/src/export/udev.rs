@@ -3,7 +3,6 @@
 use std::fmt::Write;
 
 use super::form::Form;
-use super::interface_form::rank;
 use super::plan::{Entry, Plan};
 use super::tmpfiles::cpu_names;
 use super::unit::After;
@@ -25,14 +24,8 @@ pub(super) fn files(plan: &Plan<'_>) -> (Vec<File>, Vec<After>) {
     }
     for name in plan.interfaces(is_of_interface) {
         let _ = write!(file, "\n{}", marks(plan, name));
-        let mut entries = plan.of(is_of_interface);
-        entries.retain(|entry| entry.interface() == name);
         // Commands run in the order of the rules, and what they reset is written behind them.
-        entries.sort_by_key(|entry| match &entry.form {
-            Form::Ethtool(flag, words) => rank(flag, words.first().map_or("", String::as_str)),
-            _ => (usize::MAX, 0),
-        });
-        file += &text::block(entries, |entry| interface_rule(plan, entry));
+        file += &text::block(plan.in_order(name, is_of_interface), |entry| interface_rule(plan, entry));
     }
     let after = vec![After::Run("udevadm control --reload"), After::Reboot];
     (vec![File::new(PATH, file)], after)

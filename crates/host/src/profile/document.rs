@@ -10,13 +10,13 @@ use crate::setting::Risk;
 /// One file, not yet joined with what it extends.
 pub(super) struct Document {
     pub purpose: String,
-    pub extends: Option<Base>,
+    pub extends: Vec<Base>,
     pub without: Vec<Without>,
     pub wishes: Vec<Wish>,
     pub left_out: Vec<LeftOut>,
 }
 
-/// What a file extends, and where it says so.
+/// One profile that a file extends, and where it says so.
 pub(super) struct Base {
     pub name: String,
     pub line: usize,
@@ -31,10 +31,8 @@ impl Document {
         let parsed = source.parse()?;
         let top = Table::new(&source, parsed.get_ref(), parsed.span());
         top.only(&["purpose", "extends", "without", "wish", "left-out"])?;
-        let extends = top.find("extends").map(|value| {
-            let name = top.text_of("extends", value)?;
-            Ok(Base { name, line: source.line(&value.span()) })
-        });
+        let base = |item| Ok(Base { name: top.text_of("extends", item)?, line: source.line(&item.span()) });
+        let extends = top.items("extends").into_iter().map(base).collect::<Result<Vec<_>, _>>()?;
         let tables = top.tables("wish")?;
         let own = tables.iter().map(wish).collect::<Result<Vec<_>, _>>()?;
         for (at, table) in tables.iter().enumerate() {
@@ -45,7 +43,7 @@ impl Document {
         }
         Ok(Self {
             purpose: top.text("purpose", "a sentence that says what the profile is for")?,
-            extends: extends.transpose()?,
+            extends,
             without: top.without()?,
             wishes: own,
             left_out: top.tables("left-out")?.iter().map(left_out).collect::<Result<_, _>>()?,
@@ -53,8 +51,21 @@ impl Document {
     }
 }
 
+impl Document {
+    /// Whether wishes that others have of a setting do not count.
+    pub(super) fn replaces(&self, id: &str) -> bool {
+        self.without.iter().any(|without| without.id == id) || self.wishes.iter().any(|own| own.setting.id == id)
+    }
+
+    /// Whether it says anything about a setting.
+    pub(super) fn speaks_of(&self, id: &str) -> bool {
+        self.replaces(id) || self.left_out.iter().any(|own| own.setting.id == id)
+    }
+}
+
 fn wish(table: &Table<'_>) -> Result<Wish, ProfileError> {
-    let others = ["setting", "on", "or", "reason", "source", "weight", "when", "unless", "fix", "verdict", "today"];
+    let others =
+        ["setting", "on", "or", "reason", "source", "weight", "when", "unless", "fix", "verdict", "today", "printed"];
     table.only(&[&others[..], &OPERATORS].concat())?;
     let setting = table.required_setting()?;
     let wanted = value::wanted(table, setting)?;
@@ -75,10 +86,15 @@ fn wish(table: &Table<'_>) -> Result<Wish, ProfileError> {
         source: table.text("source", "the paper or document that says so")?,
         weight: table.word("weight", &Weight::NAMES, Weight::Medium)?,
         when: conditions(table, "when")?.into_iter().chain(unless).collect(),
-        fix: table.find("fix").map(|found| table.text_of("fix", found)).transpose()?,
+        fix: optional(table, "fix")?,
         verdict,
         today,
+        printed: optional(table, "printed")?,
     })
+}
+
+fn optional(table: &Table<'_>, key: &str) -> Result<Option<String>, ProfileError> {
+    table.find(key).map(|found| table.text_of(key, found)).transpose()
 }
 
 /// Whether one of two wishes counts whenever the other does because it has no conditions.
@@ -129,13 +145,14 @@ fn lowers_security(setting: &Setting, wanted: &Wanted) -> bool {
 }
 
 fn left_out(table: &Table<'_>) -> Result<LeftOut, ProfileError> {
-    table.only(&["setting", "printed", "reason", "equal"])?;
+    table.only(&["setting", "printed", "reason", "source", "equal"])?;
     let setting = table.required_setting()?;
     Ok(LeftOut {
         setting,
         wanted: table.find("equal").map(|_| value::wanted(table, setting)).transpose()?,
         printed: table.text("printed", "what is advised")?,
         reason: table.text("reason", "a sentence that says why it is not wanted")?,
+        source: optional(table, "source")?,
     })
 }
 

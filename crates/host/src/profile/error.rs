@@ -122,11 +122,16 @@ pub enum Problem {
         id: &'static str,
     },
     /// The profile extends itself, perhaps through others.
-    #[error("extends = \"{name}\": a profile cannot extend itself")]
+    #[error("extends = \"{name}\": a profile cannot extend itself: {circle}")]
     Circle {
         /// The profile.
         name: String,
+        /// The profiles on the way, with arrows between.
+        circle: String,
     },
+    /// Two profiles that it extends want different things.
+    #[error(transparent)]
+    Conflict(Box<Conflict>),
     /// What it extends cannot be had.
     #[error("extends = \"{name}\": {source}")]
     Extends {
@@ -135,4 +140,23 @@ pub enum Problem {
         /// Why not.
         source: Box<ProfileError>,
     },
+}
+
+/// Two profiles that a third one extends want different things of a setting.
+#[derive(Debug, Error)]
+#[error(
+    "extends = \"{other}\": of {id}, {one} wants {one_wants} and {other} wants {other_wants}; say here what is wanted by a \
+     [[wish]], or leave it out by without = [\"{id}\"]"
+)]
+pub struct Conflict {
+    /// The setting.
+    pub id: &'static str,
+    /// The profile that was named first.
+    pub one: String,
+    /// What it wants.
+    pub one_wants: String,
+    /// The other one.
+    pub other: String,
+    /// What that wants.
+    pub other_wants: String,
 }

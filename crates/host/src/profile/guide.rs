@@ -74,6 +74,11 @@ const KEYS: &str = "
 A mistake is shown with file, line and what was expected there. Two wishes for one setting need conditions that cannot hold
 together. What is left out is inherited too, as long as the profile says nothing itself about the setting.
 
+`extends` takes a name or a list: `extends = [\"busy-poll\", \"site.toml\"]`; paths start from the file that names them. A
+wish that several of them have counts once. Where two of them want different things of a setting, none of them wins: the
+file must say what is wanted by a wish of its own, or leave the setting out by `without`, and is refused otherwise. Profiles
+that extend one another in a circle are refused with the way round.
+
 | key of a wish | meaning |
 |---|---|
 | `setting` | the id of the setting, without an interface |
@@ -83,6 +88,7 @@ together. What is left out is inherited too, as long as the profile says nothing
 | `reason`, `source` | why, in one sentence, and who says so |
 | `weight` | `high` for microseconds or tails that nothing else explains, `medium` (also without the key), `low` |
 | `when`, `unless` | conditions: the wish counts if all of `when` and none of `unless` hold |
+| `printed` | the value as the source prints it, where that says more than what is wanted |
 | `fix` | what to do, where the setting's own commands are not the best advice |
 | `verdict`, `today` | what a current kernel makes of a printed value: `holds`, `no-effect`, `rejected`, `below-default` or `harmful`, and the same in a sentence |
 
@@ -113,8 +119,9 @@ together. What is left out is inherited too, as long as the profile says nothing
 
 fn section(text: &mut String, name: &str, document: &Document) {
     let _ = writeln!(text, "\n## {name}\n\n{}.", escaped(&document.purpose));
-    if let Some(base) = &document.extends {
-        let _ = write!(text, "\nIt has the wishes of [{0}](#{1}) too", base.name, anchor(&base.name));
+    if !document.extends.is_empty() {
+        let bases = document.extends.iter().map(|base| format!("[{0}](#{1})", base.name, anchor(&base.name)));
+        let _ = write!(text, "\nIt has the wishes of {} too", bases.collect::<Vec<_>>().join(" and "));
         let without: Vec<_> = document.without.iter().map(|without| format!("`{}`", without.id)).collect();
         let without = if without.is_empty() { String::new() } else { format!(", without {}", without.join(", ")) };
         let _ = writeln!(text, "{without}.");

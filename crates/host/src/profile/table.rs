@@ -121,13 +121,17 @@ impl<'a> Table<'a> {
         number.ok_or_else(|| self.bad(key, found, "a number"))
     }
 
+    /// The values in a list; a single one is a list of one.
+    pub(crate) fn items(&self, key: &str) -> Vec<&'a Found<'a>> {
+        match self.find(key) {
+            None => Vec::new(),
+            Some(found) => found.get_ref().as_array().map_or_else(|| vec![found], |items| items.iter().collect()),
+        }
+    }
+
     /// Texts in a list; a single text is a list of one.
     pub(crate) fn list(&self, key: &str) -> Result<Vec<String>, ProfileError> {
-        let Some(found) = self.find(key) else { return Ok(Vec::new()) };
-        match found.get_ref().as_array() {
-            Some(items) => items.iter().map(|item| self.text_of(key, item)).collect(),
-            None => Ok(vec![self.text_of(key, found)?]),
-        }
+        self.items(key).into_iter().map(|item| self.text_of(key, item)).collect()
     }
 
     /// The tables of `[[key]]`.
@@ -157,12 +161,9 @@ impl<'a> Table<'a> {
     /// Ids of settings in a list; a single one is a list of one.
     pub(crate) fn without(&self) -> Result<Vec<Without>, ProfileError> {
         const KEY: &str = "without";
-        let Some(found) = self.find(KEY) else { return Ok(Vec::new()) };
-        let one = |item| Ok(Without { id: self.setting_of(KEY, item)?.id, line: self.source.line(&item.span()) });
-        match found.get_ref().as_array() {
-            Some(items) => items.iter().map(one).collect(),
-            None => Ok(vec![one(found)?]),
-        }
+        let one =
+            |item: &Found<'_>| Ok(Without { id: self.setting_of(KEY, item)?.id, line: self.source.line(&item.span()) });
+        self.items(KEY).into_iter().map(one).collect()
     }
 }
 

@@ -49,8 +49,8 @@ fn key_that_profiles_do_not_have_is_shown_with_those_they_have() {
     );
     assert_mistake(&text, 5, &["no key 'weight'"]);
     let text =
-        "purpose = \"p\"\n\n[[left-out]]\nsetting = \"cpu.turbo\"\nprinted = \"x\"\nreason = \"y\"\nsource = \"z\"\n";
-    assert_mistake(text, 7, &["no key 'source'", "setting, printed, reason"]);
+        "purpose = \"p\"\n\n[[left-out]]\nsetting = \"cpu.turbo\"\nprinted = \"x\"\nreason = \"y\"\nauthor = \"z\"\n";
+    assert_mistake(text, 7, &["no key 'author'", "setting, printed, reason, source"]);
 }
 
 #[test]
@@ -269,7 +269,7 @@ fn file_extends_a_file_beside_it_and_mistakes_name_the_right_one() {
     let text = wish("setting = \"cpu.turbo\"\nequal = false").replacen("[[", "extends = \"base.toml\"\n[[", 1);
     write("mine.toml", &text);
     let profile = load("mine.toml").unwrap();
-    assert_eq!(profile.extends.as_deref(), Some("base.toml"));
+    assert_eq!(profile.extends, ["base.toml"]);
     let wishes: Vec<_> = profile.wishes.iter().map(|wish| (wish.setting.id, wish.wanted.to_string())).collect();
     assert_eq!(wishes, [("cpu.smt", "off".to_owned()), ("cpu.turbo", "off".to_owned())]);
 
@@ -293,6 +293,77 @@ fn profiles_that_extend_each_other_are_refused() {
         assert!(message.contains("cannot extend itself"), "{message}");
         assert!(message.len() < 300, "{message}");
     }
+}
+
+/// A directory with profiles of these names and texts.
+fn profiles(files: &[(&str, String)]) -> tempfile::TempDir {
+    let directory = tempfile::tempdir().unwrap();
+    for (name, text) in files {
+        fs::write(directory.path().join(name), text).unwrap();
+    }
+    directory
+}
+
+fn load_in(directory: &tempfile::TempDir, name: &str) -> Result<Profile, ProfileError> {
+    Profile::load(&directory.path().join(name).to_string_lossy())
+}
+
+const SMT_OFF: &str = "setting = \"cpu.smt\"\nequal = \"off\"";
+const SMT_ON: &str = "setting = \"cpu.smt\"\nequal = \"on\"";
+const BOTH: &str = "purpose = \"p\"\nextends = [\n  \"one.toml\",\n  \"two.toml\",\n]\n";
+
+#[test]
+fn profile_that_extends_several_has_the_wishes_of_each_and_shared_ones_once() {
+    let turbo = wish("setting = \"cpu.turbo\"\nequal = true");
+    let directory = profiles(&[
+        ("base.toml", wish(SMT_OFF)),
+        ("one.toml", turbo.replacen("[[", "extends = \"base.toml\"\n[[", 1)),
+        ("poll.toml", wish("setting = \"net.core.busy_poll\"\nequal = 50")),
+        ("two.toml", "purpose = \"p\"\nextends = [\"base.toml\", \"poll.toml\"]\n".to_owned()),
+        ("both.toml", BOTH.to_owned()),
+    ]);
+    let profile = load_in(&directory, "both.toml").unwrap();
+    assert_eq!(profile.extends, ["one.toml", "two.toml"]);
+    let count = |id: &str| profile.wishes.iter().filter(|wish| wish.setting.id == id).count();
+    assert_eq!((count("cpu.smt"), count("cpu.turbo"), count("net.core.busy_poll")), (1, 1, 1));
+}
+
+#[test]
+fn profiles_extended_together_that_want_different_things_are_refused_until_the_file_decides() {
+    let directory =
+        profiles(&[("one.toml", wish(SMT_OFF)), ("two.toml", wish(SMT_ON)), ("both.toml", BOTH.to_owned())]);
+    let message = load_in(&directory, "both.toml").unwrap_err().to_string();
+    let place = format!("{}:4: extends = \"two.toml\"", directory.path().join("both.toml").display());
+    assert!(message.starts_with(&place), "{message}");
+    for part in ["cpu.smt", "one.toml wants off", "two.toml wants on", "without = [\"cpu.smt\"]"] {
+        assert!(message.contains(part), "{part}: {message}");
+    }
+    let decided = |rest: String| {
+        fs::write(directory.path().join("both.toml"), format!("{BOTH}{rest}")).unwrap();
+        let wishes = load_in(&directory, "both.toml").unwrap().wishes;
+        wishes.iter().map(|wish| wish.wanted.to_string()).collect::<Vec<_>>()
+    };
+    assert_eq!(decided(wish(SMT_ON).replacen("purpose = \"p\"\n", "", 1)), ["on"]);
+    assert_eq!(decided("without = \"cpu.smt\"\n".to_owned()), [""; 0]);
+}
+
+#[test]
+fn wishes_of_profiles_extended_together_may_differ_where_both_have_conditions() {
+    let on = |host: &str, wanted: &str| wish(&format!("{wanted}\nwhen = {{ host = \"{host}\" }}"));
+    let files =
+        [("one.toml", on("guest", SMT_ON)), ("two.toml", on("bare-metal", SMT_OFF)), ("both.toml", BOTH.to_owned())];
+    assert_eq!(load_in(&profiles(&files), "both.toml").unwrap().wishes.len(), 2);
+}
+
+#[test]
+fn circle_through_one_of_several_profiles_is_told_with_the_way_round() {
+    let back = "purpose = \"p\"\nextends = [\"latency\", \"both.toml\"]\n";
+    let directory =
+        profiles(&[("one.toml", wish(SMT_ON)), ("two.toml", back.to_owned()), ("both.toml", BOTH.to_owned())]);
+    let message = load_in(&directory, "both.toml").unwrap_err().to_string();
+    let place = format!("{}:2: extends = \"both.toml\"", directory.path().join("two.toml").display());
+    assert!(message.starts_with(&place), "{message}");
+    assert!(message.contains("both.toml -> ") && message.contains("two.toml -> "), "{message}");
 }
 
 #[test]

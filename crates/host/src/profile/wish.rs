@@ -32,6 +32,8 @@ pub struct Wish {
     pub verdict: Verdict,
     /// The verdict in a sentence, where it is not [`Verdict::Holds`].
     pub today: Option<String>,
+    /// The value as the source prints it, where that says more than what is wanted.
+    pub printed: Option<String>,
 }
 
 impl Wish {
@@ -205,7 +207,7 @@ impl CpuRelation {
 }
 
 /// When a wish counts.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Condition {
     /// The kernel's version is this or later.
     KernelAtLeast(String),

@@ -158,7 +158,7 @@ impl fmt::Display for Persist {
             Self::SysctlD => f.write_str("/etc/sysctl.d"),
             Self::TmpfilesD => f.write_str("/etc/tmpfiles.d"),
             Self::UdevRule => f.write_str("udev rule"),
-            Self::LinkFile(option) => write!(f, "systemd .link file: {option}"),
+            Self::LinkFile(option) => write!(f, "systemd .link file: {option}="),
             Self::SystemdUnit => f.write_str("systemd unit"),
             Self::ServiceEnablement => f.write_str("systemctl enable, disable or mask"),
             Self::ModprobeD(line) => write!(f, "/etc/modprobe.d: {line}"),

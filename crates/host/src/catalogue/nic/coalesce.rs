@@ -1,10 +1,12 @@
 //! When an interface raises its interrupts. Drivers answer 0 for what they do not have.
 
 use crate::catalogue::base;
-use crate::setting::Persist;
+use crate::change::Stage;
+use crate::setting::WordValues;
 use crate::{EthtoolFact, NicFact, ReadFrom, Reading, Setting};
 
-const ROW: Setting = base::ethtool();
+const ROW: Setting = base::ethtool().stage(Stage::Coalesce);
+const TUNED: Setting = ROW.tuned("coalesce");
 const RATE: &str = "Thresholds make the delay jump when the load crosses them.";
 
 macro_rules! number {
@@ -20,7 +22,7 @@ macro_rules! switch {
 }
 
 pub(super) const SETTINGS: &[Setting] = &[
-    ROW.row(
+    TUNED.row(
         "nic.coalesce.rx-usecs",
         "Microseconds a receive interrupt may be held back, or between two.",
         "A blocking reader waits that long for each packet, while a spinning one is disturbed by each interrupt.",
@@ -29,8 +31,10 @@ pub(super) const SETTINGS: &[Setting] = &[
     .number("us")
     .today("Some drivers delay the first packet, others only keep interrupts apart, and Intel's small values are modes of their own.")
     .in_record()
-    .persist(&[Persist::LinkFile("RxCoalesceSec="), Persist::UdevRule]),
-    ROW.row(
+    .ethtool("-C", &["rx-usecs"])
+    .link(&["RxCoalesceSec=#us"])
+    .moved_by_reset(),
+    TUNED.row(
         "nic.coalesce.rx-frames",
         "Frames a receive interrupt may wait for.",
         "A single packet waits for others that may not come.",
@@ -38,8 +42,9 @@ pub(super) const SETTINGS: &[Setting] = &[
     )
     .number("frames")
     .in_record()
-    .persist(&[Persist::LinkFile("RxMaxCoalescedFrames="), Persist::UdevRule]),
-    ROW.row(
+    .ethtool("-C", &["rx-frames"])
+    .link(&["RxMaxCoalescedFrames"]),
+    TUNED.row(
         "nic.coalesce.rx-irq",
         "Microseconds and frames a receive event may wait while interrupts are off.",
         "It delays what a running poll gets to see.",
@@ -48,8 +53,9 @@ pub(super) const SETTINGS: &[Setting] = &[
         }))),
     )
     .today("Few drivers take it: sfc, bnxt and tg3 among those of Linux 6.12.")
-    .persist(&[Persist::LinkFile("RxCoalesceIrqSec= and RxMaxCoalescedIrqFrames="), Persist::UdevRule]),
-    ROW.row(
+    .ethtool_of("-C", &["rx-usecs-irq", "rx-frames-irq"], WordValues::Between(&["", " us, ", " frames"]))
+    .link(&["RxCoalesceIrqSec=#us", "RxMaxCoalescedIrqFrames"]),
+    TUNED.row(
         "nic.coalesce.tx-usecs",
         "Microseconds a transmit interrupt may be held back.",
         "It delays the reuse of send buffers and seldom the message itself.",
@@ -58,8 +64,10 @@ pub(super) const SETTINGS: &[Setting] = &[
     .number("us")
     .today("Drivers whose transmit queues share a vector with receive queues refuse it.")
     .in_record()
-    .persist(&[Persist::LinkFile("TxCoalesceSec="), Persist::UdevRule]),
-    ROW.row(
+    .ethtool("-C", &["tx-usecs"])
+    .link(&["TxCoalesceSec=#us"])
+    .moved_by_reset(),
+    TUNED.row(
         "nic.coalesce.tx-frames",
         "Frames a transmit interrupt may wait for.",
         "It delays the reuse of send buffers and seldom the message itself.",
@@ -68,16 +76,18 @@ pub(super) const SETTINGS: &[Setting] = &[
     .number("frames")
     .today("On virtio 0 switches the polling of transmit completions off instead.")
     .in_record()
-    .persist(&[Persist::LinkFile("TxMaxCoalescedFrames="), Persist::UdevRule]),
-    ROW.row(
+    .ethtool("-C", &["tx-frames"])
+    .link(&["TxMaxCoalescedFrames"]),
+    TUNED.row(
         "nic.coalesce.tx-frames-irq",
         "Frames a transmit event may wait for while interrupts are off.",
         "On mlx4 it limits the work of one round instead.",
         number!(tx_frames_irq),
     )
     .number("frames")
-    .persist(&[Persist::LinkFile("TxMaxCoalescedIrqFrames="), Persist::UdevRule]),
-    ROW.row(
+    .ethtool("-C", &["tx-frames-irq"])
+    .link(&["TxMaxCoalescedIrqFrames"]),
+    TUNED.row(
         "nic.coalesce.adaptive-rx",
         "Whether the receive interrupt delay follows the load.",
         "The delay of a packet then depends on the packets before it.",
@@ -85,8 +95,10 @@ pub(super) const SETTINGS: &[Setting] = &[
     )
     .switch()
     .in_record()
-    .persist(&[Persist::LinkFile("UseAdaptiveRxCoalesce="), Persist::UdevRule]),
-    ROW.row(
+    .ethtool("-C", &["adaptive-rx"])
+    .link(&["UseAdaptiveRxCoalesce"])
+    .moved_by_reset(),
+    TUNED.row(
         "nic.coalesce.adaptive-tx",
         "Whether the transmit interrupt delay follows the load.",
         "The delay of a completion then depends on the frames before it.",
@@ -94,8 +106,10 @@ pub(super) const SETTINGS: &[Setting] = &[
     )
     .switch()
     .in_record()
-    .persist(&[Persist::LinkFile("UseAdaptiveTxCoalesce="), Persist::UdevRule]),
-    ROW.row(
+    .ethtool("-C", &["adaptive-tx"])
+    .link(&["UseAdaptiveTxCoalesce"])
+    .moved_by_reset(),
+    TUNED.row(
         "nic.coalesce.packet-rates",
         "Packet rates below and above which other delays count, and how often the rate is looked at.",
         RATE,
@@ -107,16 +121,17 @@ pub(super) const SETTINGS: &[Setting] = &[
         }))),
     )
     .today("Only mlx4 has the rates.")
-    .persist(&[Persist::LinkFile("CoalescePacketRateLow=, CoalescePacketRateHigh= and CoalescePacketRateSampleIntervalSec="), Persist::UdevRule]),
-    ROW.row(
+    .ethtool_of("-C", &["pkt-rate-low", "pkt-rate-high", "sample-interval", "stats-block-usecs"], WordValues::Between(&["", " to ", " packets/s, every ", " s, statistics every ", " us"])),
+    TUNED.row(
         "nic.coalesce.rx-usecs-low",
         "Microseconds a receive interrupt may be held back at low rates.",
         RATE,
         number!(rx_usecs_low),
     )
     .number("us")
-    .persist(&[Persist::LinkFile("RxCoalesceLowSec="), Persist::UdevRule]),
-    ROW.row(
+    .ethtool("-C", &["rx-usecs-low"])
+    .link(&["RxCoalesceLowSec=#us"]),
+    TUNED.row(
         "nic.coalesce.rx-usecs-high",
         "Microseconds a receive interrupt may be held back at high rates.",
         RATE,
@@ -124,5 +139,6 @@ pub(super) const SETTINGS: &[Setting] = &[
     )
     .number("us")
     .today("On i40e and ice it limits the rate of interrupts instead.")
-    .persist(&[Persist::LinkFile("RxCoalesceHighSec="), Persist::UdevRule]),
+    .ethtool("-C", &["rx-usecs-high"])
+    .link(&["RxCoalesceHighSec=#us"]),
 ];

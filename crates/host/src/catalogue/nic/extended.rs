@@ -3,16 +3,18 @@
 use nearwire_sys::ethtool::PrivateFlags;
 
 use crate::catalogue::base;
-use crate::setting::Persist;
+use crate::change::Stage;
+use crate::setting::{Persist, Value, WordValues};
 use crate::{Area, EthtoolFact, NetlinkFact, NicFact, ReadFrom, Reading, Setting};
 
-const ROW: Setting = base::ethtool();
-const RESET: Setting = base::ethtool_with_reset().persist(&[Persist::UdevRule, Persist::SystemdUnit]);
+const ROW: Setting = base::ethtool().stage(Stage::Coalesce);
+const RESET: Setting = base::ethtool_with_reset();
+const RINGS: Setting = RESET.stage(Stage::Rings);
 
 /// A switch that one driver has a name of its own for.
-const FLAG: Setting = base::ethtool_with_reset()
-    .persist(&[Persist::UdevRule, Persist::SystemdUnit])
+const FLAG: Setting = RESET
     .switch()
+    .no_file("each driver has names of its own; a udev rule can run ethtool --set-priv-flags")
     .docs(&["drivers/net/ethernet/mellanox/mlx5/core/en_ethtool.c"]);
 
 macro_rules! flag {
@@ -34,53 +36,59 @@ const fn netlink(look: &'static str) -> ReadFrom {
 }
 
 pub(super) const SETTINGS: &[Setting] = &[
-    RESET
+    RINGS
         .row(
             "nic.ring.tx-push",
             "Whether the driver writes descriptors straight into the device.",
             "The device then need not fetch them from memory.",
             ReadFrom::Nic(NicFact::Netlink(NetlinkFact::TxPush)),
         )
+        .ethtool("-G", &["tx-push"])
         .switch(),
-    RESET
+    RINGS
         .row(
             "nic.ring.tx-push-bytes",
             "Bytes of a frame that are written straight into the device.",
             "A small frame then needs no read of memory at all.",
             ReadFrom::Nic(NicFact::Netlink(NetlinkFact::TxPushBytes)),
         )
+        .ethtool("-G", &["tx-push-buf-len"])
         .number("bytes"),
-    RESET
+    RINGS
         .row(
             "nic.ring.rx-push",
             "Whether the driver writes receive descriptors straight into the device.",
             "The device then need not fetch them from memory.",
             ReadFrom::Nic(NicFact::Netlink(NetlinkFact::RxPush)),
         )
+        .ethtool("-G", &["rx-push"])
         .switch(),
-    RESET
+    RINGS
         .row(
             "nic.ring.data-split",
             "Whether headers and payload of TCP go to different buffers.",
             "It serves reading without a copy and costs a second buffer for each frame.",
             ReadFrom::Nic(NicFact::Netlink(NetlinkFact::DataSplit)),
         )
+        .ethtool("-G", &["tcp-data-split"])
         .switch(),
-    RESET
+    RINGS
         .row(
             "nic.ring.completion-bytes",
             "The length of a completion that the device writes, bytes.",
             "A completion that fills a cache line saves the read of the rest.",
             ReadFrom::Nic(NicFact::Netlink(NetlinkFact::CompletionBytes)),
         )
+        .ethtool("-G", &["cqe-size"])
         .number("bytes"),
-    RESET
+    RINGS
         .row(
             "nic.ring.buffer-bytes",
             "The length of one receive buffer, bytes.",
             "A frame longer than one buffer takes several descriptors.",
             ReadFrom::Nic(NicFact::Netlink(NetlinkFact::BufferBytes)),
         )
+        .ethtool("-G", &["rx-buf-len"])
         .number("bytes"),
     ROW.row(
         "nic.coalesce.completion-timer",
@@ -88,26 +96,30 @@ pub(super) const SETTINGS: &[Setting] = &[
         "A delay that starts anew with each frame can go on for long.",
         ReadFrom::Nic(NicFact::Netlink(NetlinkFact::CompletionTimer)),
     )
-    .words(&["event", "completion"]),
+    .words(&["event", "completion"])
+    .ethtool_of("-C", &["cqe-mode-rx", "cqe-mode-tx"], WordValues::If("completion")),
     ROW.row(
         "nic.coalesce.per-queue",
         "Interrupt delays of single queues.",
         "The queue that matters can be quick while the others save work.",
         netlink("ethtool --per-queue IF queue_mask MASK --show-coalesce"),
-    ),
+    )
+    .no_file("which queue is meant is not said in the value"),
     ROW.row(
         "nic.rss.indirection",
         "Which queue each value of the hash goes to, and the contexts of single groups of queues.",
         "A table that leaves a queue out keeps it for the flows that are steered there.",
         ReadFrom::Elsewhere { why: "the table has hundreds of entries", look: "ethtool -x IF" },
     )
+    .no_file("the table depends on the number of queues")
     .docs(&["Documentation/networking/scaling.rst"]),
-    RESET.row(
+    FLAG.row(
         "nic.private-flags.names",
         "The private flags of the driver that are on.",
         "Some compress completions or choose another receive path.",
         ReadFrom::Nic(NicFact::Ethtool(EthtoolFact::PrivateFlags(flags_on))),
     )
+    .value(Value::Text)
     .docs(&["ethtool(8)"]),
     FLAG.row(
         "nic.private-flags.rx-cqe-compress",
@@ -174,7 +186,8 @@ pub(super) const SETTINGS: &[Setting] = &[
             "A module in low power takes seconds until the link is up.",
             ReadFrom::Nic(NicFact::Netlink(NetlinkFact::ModulePower)),
         )
-        .words(&["high", "auto"]),
+        .words(&["high", "auto"])
+        .ethtool("--set-module", &["power-mode-policy"]),
     RESET
         .row(
             "nic.frame-preemption",
@@ -182,7 +195,8 @@ pub(super) const SETTINGS: &[Setting] = &[
             "Both ends must have it, and each frame that is cut takes longer.",
             netlink("ethtool --show-mm IF"),
         )
-        .switch(),
+        .switch()
+        .ethtool("--set-mm", &["pmac-enabled", "tx-enabled"]),
     RESET
         .row(
             "nic.devlink",
@@ -193,5 +207,6 @@ pub(super) const SETTINGS: &[Setting] = &[
                 look: "devlink dev param show, devlink dev eswitch show, devlink health show",
             },
         )
+        .no_file("they belong to the device and have names of its own")
         .docs(&["Documentation/networking/devlink/index.rst"]),
 ];

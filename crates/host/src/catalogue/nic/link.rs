@@ -3,13 +3,15 @@
 use nearwire_sys::ethtool::{Duplex, Fec, LinkSettings, Pause, SoTimestamping, Timestamping};
 
 use crate::catalogue::base;
-use crate::setting::{Disruption, Menu, Persist, Risk, Vendor, Write};
+use crate::change::Stage;
+use crate::setting::{Disruption, Menu, Persist, Risk, Vendor, WordValues, Write};
 use crate::{Area, EthtoolFact, LinkFact, NicFact, ReadFrom, Reading, Setting};
 
 use super::text;
 
 const FACT: Setting = base::fact(Area::Nic).docs(&["ethtool(8)"]);
-const RESET: Setting = base::ethtool_with_reset();
+const RESET: Setting = base::ethtool_with_reset().stage(Stage::Link);
+const BOTH_ENDS: &str = "both ends must agree; use ethtool -s";
 const FILE: Setting = base::device_file(Area::Nic).docs(&["Documentation/ABI/testing/sysfs-class-net"]);
 const DRIVER_WHY: &str = "What an option does, and whether it exists, is the driver's and firmware's choice.";
 
@@ -63,7 +65,9 @@ pub(super) const SETTINGS: &[Setting] = &[
             ethtool(EthtoolFact::Link(speed)),
         )
         .number("Mbit/s")
-        .persist(&[Persist::LinkFile("BitsPerSecond="), Persist::UdevRule])
+        .ethtool("-s", &["speed"])
+        .link(&["BitsPerSecond=#M"])
+        .not_at_run_time(BOTH_ENDS)
         .in_record(),
     FACT.row(
         "nic.duplex",
@@ -81,7 +85,9 @@ pub(super) const SETTINGS: &[Setting] = &[
             ethtool(EthtoolFact::Link(|found| Reading::switch(found.is_autonegotiated))),
         )
         .switch()
-        .persist(&[Persist::LinkFile("AutoNegotiation="), Persist::UdevRule]),
+        .ethtool("-s", &["autoneg"])
+        .link(&["AutoNegotiation"])
+        .not_at_run_time(BOTH_ENDS),
     FILE.row(
         "nic.mtu",
         "The largest payload of a frame, bytes.",
@@ -89,7 +95,9 @@ pub(super) const SETTINGS: &[Setting] = &[
         ReadFrom::Nic(NicFact::Link(LinkFact::Mtu)),
     )
     .number("bytes")
-    .persist(&[Persist::LinkFile("MTUBytes=")])
+    .stage(Stage::Link)
+    .link(&["MTUBytes"])
+    .tuned("mtu")
     .risk(&[Risk::Network])
     .disrupts(Disruption::LinkReset)
     .in_record(),
@@ -100,7 +108,8 @@ pub(super) const SETTINGS: &[Setting] = &[
         ReadFrom::Nic(NicFact::Link(LinkFact::TxQueueLength)),
     )
     .number("frames")
-    .persist(&[Persist::LinkFile("TransmitQueueLength="), Persist::UdevRule])
+    .link(&["TransmitQueueLength"])
+    .tuned("txqueuelen")
     .today("Only disciplines of the pfifo kind look at it.")
     .in_record(),
     base::sysctl(&["tc(8)"])
@@ -112,6 +121,7 @@ pub(super) const SETTINGS: &[Setting] = &[
         )
         .in_area(Area::Nic)
         .persist(&[Persist::SystemdUnit, Persist::UdevRule])
+        .not_at_run_time("a discipline that is replaced loses its options; use tc")
         .in_record(),
     FILE.row(
         "nic.carrier",
@@ -120,6 +130,8 @@ pub(super) const SETTINGS: &[Setting] = &[
         ReadFrom::Nic(NicFact::File("carrier")),
     )
     .switch()
+    .not_at_run_time("it is the state of the link, not a wish")
+    .no_file("the cable and the device decide it")
     .in_record(),
     FACT.row(
         "nic.operational-state",
@@ -181,7 +193,9 @@ pub(super) const SETTINGS: &[Setting] = &[
             ethtool(EthtoolFact::Pause(pause)),
         )
         .words(&["off", "rx", "tx", "rx tx"])
-        .persist(&[Persist::LinkFile("RxFlowControl= and TxFlowControl="), Persist::UdevRule]),
+        .ethtool_of("-A", &["rx", "tx"], WordValues::IfNamed)
+        .link(&["RxFlowControl", "TxFlowControl"])
+        .tuned("pause"),
     RESET
         .row(
             "nic.pause.autoneg",
@@ -190,7 +204,9 @@ pub(super) const SETTINGS: &[Setting] = &[
             ethtool(EthtoolFact::Pause(|found| Reading::switch(found.autoneg))),
         )
         .switch()
-        .persist(&[Persist::LinkFile("AutoNegotiationFlowControl="), Persist::UdevRule])
+        .ethtool("-A", &["autoneg"])
+        .link(&["AutoNegotiationFlowControl"])
+        .tuned("pause")
         .today("Some drivers, mlx4 among them, refuse it."),
     RESET
         .row(
@@ -202,7 +218,8 @@ pub(super) const SETTINGS: &[Setting] = &[
                 if found.is_enabled { Reading::Value(format!("on, {state}")) } else { Reading::value("off") }
             })),
         )
-        .switch(),
+        .switch()
+        .ethtool("--set-eee", &["eee"]),
     RESET
         .row(
             "nic.fec",
@@ -210,7 +227,9 @@ pub(super) const SETTINGS: &[Setting] = &[
             "Reed-Solomon waits for a whole block of data before it hands any of it on.",
             ethtool(EthtoolFact::Fec(fec)),
         )
-        .words(&["none", "auto", "off", "rs", "baser", "llrs"]),
+        .words(&["none", "auto", "off", "rs", "baser", "llrs"])
+        .ethtool("--set-fec", &["encoding"])
+        .not_at_run_time("both ends must agree; use ethtool --set-fec"),
     base::ethtool()
         .row(
             "nic.wake-on-lan",
@@ -219,7 +238,10 @@ pub(super) const SETTINGS: &[Setting] = &[
             ethtool(EthtoolFact::WakeOnLan(|bits| Reading::switch(bits != 0))),
         )
         .switch()
-        .persist(&[Persist::LinkFile("WakeOnLan=off")]),
+        .stage(Stage::Link)
+        .ethtool_of("-s", &["wol"], WordValues::Off("d"))
+        .link(&["WakeOnLan"])
+        .tuned("wake_on_lan"),
     FACT.row(
         "nic.timestamping",
         "What can stamp times on frames.",
@@ -234,6 +256,7 @@ pub(super) const SETTINGS: &[Setting] = &[
         "They share its queues and its slot.",
         ReadFrom::Nic(NicFact::Device("sriov_numvfs")),
     )
+    .stage(Stage::Link)
     .number("")
     .risk(&[Risk::Network])
     .disrupts(Disruption::LinkReset)

@@ -5,7 +5,8 @@ use crate::setting::Risk;
 use crate::{Area, EthtoolFact, NetlinkFact, NicFact, ReadFrom, Setting};
 
 const FILE: Setting = base::device_file(Area::Nic).docs(&["Documentation/networking/napi.rst"]);
-const NAPI: Setting = base::napi();
+const NAPI: Setting =
+    base::napi().no_file("instances of NAPI are made anew with their queues, and no file of the system names them");
 
 /// What only generic netlink tells.
 const fn netlink(fact: NetlinkFact) -> ReadFrom {
@@ -19,6 +20,7 @@ pub(super) const SETTINGS: &[Setting] = &[
         "It keeps interrupts off while a program polls, and delays whoever sleeps.",
         ReadFrom::Nic(NicFact::File("gro_flush_timeout")),
     )
+    .moved_by_reset()
     .number("ns")
     .today("It does nothing useful without napi_defer_hard_irqs, and one value fits one load.")
     .in_record(),
@@ -28,6 +30,7 @@ pub(super) const SETTINGS: &[Setting] = &[
         "It lets a program that polls in time never see an interrupt.",
         ReadFrom::Nic(NicFact::File("napi_defer_hard_irqs")),
     )
+    .moved_by_reset()
     .number("polls")
     .today("It does nothing useful without gro_flush_timeout.")
     .in_record(),

@@ -4,9 +4,12 @@ use crate::catalogue::base;
 use crate::setting::{Disruption, Menu, Persist, Risk, Vendor, Write};
 use crate::{Area, NicFact, PcieFact, ReadFrom, Setting};
 
+const WHY: &str = "it is in PCI configuration space, which the firmware writes";
 const SLOT: Setting = base::hardware(Area::Nic).docs(&["Documentation/ABI/testing/sysfs-bus-pci"]);
-const CONFIG: Setting =
-    base::device_file(Area::Nic).persist(&[Persist::FirmwareMenu, Persist::SystemdUnit]).docs(&["setpci(8)"]);
+const CONFIG: Setting = base::device_file(Area::Nic)
+    .persist(&[Persist::FirmwareMenu, Persist::SystemdUnit])
+    .no_file(WHY)
+    .docs(&["setpci(8)"]);
 
 pub(super) const SETTINGS: &[Setting] = &[
     SLOT.row(
@@ -119,6 +122,7 @@ pub(super) const SETTINGS: &[Setting] = &[
             ReadFrom::Nic(NicFact::Pcie(PcieFact::Aspm)),
         )
         .words(&["off", "L0s", "L1", "L0s L1"])
+        .no_file(WHY)
         .persist(&[Persist::CommandLine("pcie_aspm=off"), Persist::FirmwareMenu, Persist::UdevRule])
         .risk(&[Risk::Power])
         .docs(&["Documentation/PCI/pciebus-howto.rst"]),

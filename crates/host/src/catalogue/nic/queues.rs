@@ -1,13 +1,12 @@
 //! Rings, queues, and which queue and CPU a flow goes to.
 
 use crate::catalogue::base;
-use crate::setting::Persist;
+use crate::change::Stage;
 use crate::{Area, EthtoolFact, LinkFact, NicFact, ReadFrom, Reading, Setting};
 
 const RESET: Setting = base::ethtool_with_reset();
-const RINGS: Setting = RESET.persist(&[Persist::LinkFile("RxBufferSize= and TxBufferSize="), Persist::UdevRule]);
-const CHANNELS: Setting =
-    RESET.persist(&[Persist::LinkFile("CombinedChannels=, RxChannels= and TxChannels="), Persist::UdevRule]);
+const RINGS: Setting = RESET.stage(Stage::Rings).tuned("ring");
+const CHANNELS: Setting = RESET.stage(Stage::Channels).tuned("channels");
 const FACT: Setting = base::fact(Area::Nic).docs(&["ethtool(8)"]);
 const STEER: Setting = base::device_file(Area::Nic).docs(&["Documentation/networking/scaling.rst"]);
 const RING_WHY: &str = "A small ring stays in the cache, and a ring that is too small drops bursts.";
@@ -42,24 +41,46 @@ pub(super) const SETTINGS: &[Setting] = &[
     )
     .number("")
     .in_record(),
-    RINGS.row("nic.ring.rx", "Descriptors of the receive ring.", RING_WHY, rings!(rx)).number("frames").in_record(),
+    RINGS
+        .row("nic.ring.rx", "Descriptors of the receive ring.", RING_WHY, rings!(rx))
+        .ethtool("-G", &["rx"])
+        .link(&["RxBufferSize"])
+        .number("frames")
+        .in_record(),
     FACT.row("nic.ring.rx-max", "Descriptors the receive ring could have.", RING_WHY, rings!(rx_max))
         .number("frames")
         .in_record(),
-    RINGS.row("nic.ring.tx", "Descriptors of the transmit ring.", RING_WHY, rings!(tx)).number("frames").in_record(),
+    RINGS
+        .row("nic.ring.tx", "Descriptors of the transmit ring.", RING_WHY, rings!(tx))
+        .ethtool("-G", &["tx"])
+        .link(&["TxBufferSize"])
+        .number("frames")
+        .in_record(),
     FACT.row("nic.ring.tx-max", "Descriptors the transmit ring could have.", RING_WHY, rings!(tx_max))
         .number("frames")
         .in_record(),
-    CHANNELS.row("nic.channels.rx", "Queues that only receive.", CHANNEL_WHY, channels!(rx)).number("").in_record(),
+    CHANNELS
+        .row("nic.channels.rx", "Queues that only receive.", CHANNEL_WHY, channels!(rx))
+        .ethtool("-L", &["rx"])
+        .link(&["RxChannels"])
+        .number("")
+        .in_record(),
     FACT.row("nic.channels.rx-max", "Queues that only receive, at most.", CHANNEL_WHY, channels!(rx_max))
         .number("")
         .in_record(),
-    CHANNELS.row("nic.channels.tx", "Queues that only transmit.", CHANNEL_WHY, channels!(tx)).number("").in_record(),
+    CHANNELS
+        .row("nic.channels.tx", "Queues that only transmit.", CHANNEL_WHY, channels!(tx))
+        .ethtool("-L", &["tx"])
+        .link(&["TxChannels"])
+        .number("")
+        .in_record(),
     FACT.row("nic.channels.tx-max", "Queues that only transmit, at most.", CHANNEL_WHY, channels!(tx_max))
         .number("")
         .in_record(),
     CHANNELS
         .row("nic.channels.combined", "Queues that do both.", CHANNEL_WHY, channels!(combined))
+        .ethtool("-L", &["combined"])
+        .link(&["CombinedChannels"])
         .number("")
         .in_record(),
     FACT.row("nic.channels.combined-max", "Queues that do both, at most.", CHANNEL_WHY, channels!(combined_max))
@@ -73,6 +94,9 @@ pub(super) const SETTINGS: &[Setting] = &[
             ReadFrom::Nic(NicFact::Ethtool(EthtoolFact::HashFunction(hash_function))),
         )
         .words(&["toeplitz", "xor", "crc32"])
+        .stage(Stage::Offloads)
+        .ethtool("-X", &["hfunc"])
+        .not_at_run_time("its key and table go with it; use ethtool -X")
         .docs(&["Documentation/networking/scaling.rst"]),
     STEER
         .row(
@@ -81,6 +105,7 @@ pub(super) const SETTINGS: &[Setting] = &[
             "Spreading costs an interrupt between CPUs for each batch.",
             ReadFrom::Nic(NicFact::QueueMask("rx", "rps_cpus")),
         )
+        .moved_by_reset()
         .cpus()
         .today("The printed loop for a second port writes to the first one.")
         .in_record(),
@@ -91,6 +116,7 @@ pub(super) const SETTINGS: &[Setting] = &[
             "A packet handled where it is read is still in the cache.",
             ReadFrom::Nic(NicFact::QueueFile("rx", "rps_flow_cnt")),
         )
+        .moved_by_reset()
         .number(""),
     STEER
         .row(
@@ -99,6 +125,7 @@ pub(super) const SETTINGS: &[Setting] = &[
             "A queue of its own saves a CPU the lock that it would share.",
             ReadFrom::Nic(NicFact::QueueMask("tx", "xps_cpus")),
         )
+        .moved_by_reset()
         .cpus()
         .in_record(),
     STEER.row(
@@ -115,7 +142,8 @@ pub(super) const SETTINGS: &[Setting] = &[
             ReadFrom::Nic(NicFact::QueueFile("tx", "byte_queue_limits/limit")),
         )
         .number("bytes")
-        .docs(&["Documentation/ABI/testing/sysfs-class-net-queues"]),
+        .docs(&["Documentation/ABI/testing/sysfs-class-net-queues"])
+        .not_at_run_time("the kernel moves it by itself all the time"),
     base::irq(Area::Nic)
         .row(
             "nic.irq-affinity",
@@ -123,6 +151,8 @@ pub(super) const SETTINGS: &[Setting] = &[
             "The CPU of the interrupt is the one that has the packet in its cache, and the one that is disturbed.",
             ReadFrom::Nic(NicFact::IrqAffinity),
         )
+        .stage(Stage::Interrupts)
+        .moved_by_reset()
         .cpus()
         .today("It must be set again after each time the interface comes up, because the vectors are made anew.")
         .in_record(),

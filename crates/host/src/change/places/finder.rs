@@ -4,7 +4,7 @@ use super::super::{Device, EthtoolParameter, Form, LinkAttribute, Target, partit
 use super::table::Place;
 use super::{Located, NotAtRunTime, Part, Scope};
 use crate::read::Nic;
-use crate::setting::{LinkFact, NicFact};
+use crate::setting::{EthtoolCall, LinkFact, NicFact};
 use crate::topology::Topology;
 use crate::{ReadFrom, Root, Setting};
 
@@ -26,18 +26,6 @@ impl Finder<'_> {
             Place::HugePages => self.huge_pages(),
             Place::Partition => self.partition(),
             Place::Unit(unit) => vec![self.whole(Target::Service { unit: (*unit).to_owned() })],
-            Place::Ethtool(parameters) => self.each_interface(|interface, device| {
-                let located = |parameter: &EthtoolParameter| {
-                    let target = Target::Ethtool { device: device.clone(), parameter: parameter.clone() };
-                    match (parameters.len(), parameter) {
-                        (2.., EthtoolParameter::Coalesce(field)) => {
-                            self.named(&format!("{interface}/{}", field.word()), target)
-                        }
-                        _ => self.named(interface, target),
-                    }
-                };
-                parameters.iter().map(located).collect()
-            }),
             Place::None(_) => Vec::new(),
         }
     }
@@ -81,6 +69,11 @@ impl Finder<'_> {
             NicFact::Link(LinkFact::TxQueueLength) => Some(LinkAttribute::TxQueueLength),
             _ => None,
         };
+        if let Some(call) = &self.setting.nic.ethtool
+            && !matches!(fact, NicFact::Offload(_))
+        {
+            return self.by_ethtool(call);
+        }
         Ok(self.each_interface(|interface, device| match fact {
             NicFact::File(path) => vec![self.named(interface, file(device, path.to_owned(), form))],
             NicFact::Device(path) => {
@@ -105,6 +98,25 @@ impl Finder<'_> {
                 (0..vectors).map(located).collect()
             }
             _ => Vec::new(),
+        }))
+    }
+
+    /// One instance for each parameter of a call, with the parameter's word in its name if there are several.
+    fn by_ethtool(&self, call: &EthtoolCall) -> Result<Vec<Located>, NotAtRunTime> {
+        let parameters = EthtoolParameter::of(call);
+        if parameters.is_empty() {
+            let why = "only the netlink form of ethtool(8) writes it";
+            return Err(NotAtRunTime::NoWriter { id: self.setting.id, why });
+        }
+        Ok(self.each_interface(|interface, device| {
+            let located = |parameter: &EthtoolParameter| {
+                let target = Target::Ethtool { device: device.clone(), parameter: parameter.clone() };
+                match parameters.len() {
+                    1 => self.named(interface, target),
+                    _ => self.named(&format!("{interface}/{}", parameter.word()), target),
+                }
+            };
+            parameters.iter().map(located).collect()
         }))
     }
 

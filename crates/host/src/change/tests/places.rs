@@ -46,6 +46,8 @@ fn setting_that_no_write_changes_gives_its_reason() {
     assert!(matches!(reason("kernel.timer_migration"), NotAtRunTime::Absent { .. }));
     assert!(matches!(reason("service.tuned.profile"), NotAtRunTime::NoWriter { .. }));
     assert!(matches!(reason("nic.carrier"), NotAtRunTime::NoWriter { .. }));
+    // Absent, as if the device lacked it, is what it was told to be.
+    assert!(reason("nic.ring.tx-push").to_string().contains("only the netlink form of ethtool"));
     let tree = tree();
     let path = tree.path().join("sys/module/kvm/parameters/halt_poll_ns");
     let mut mode = std::fs::metadata(&path).unwrap().permissions();

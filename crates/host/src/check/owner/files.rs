@@ -1,41 +1,11 @@
 //! Files of network tools that set properties of interfaces whenever these come up.
 
 use super::{Claim, Owner, assignments};
-use crate::Root;
+use crate::{Root, catalogue};
 
 const LINKS: [&str; 4] =
     ["/etc/systemd/network", "/run/systemd/network", "/usr/local/lib/systemd/network", "/usr/lib/systemd/network"];
 const CONNECTIONS: [&str; 2] = ["/etc/NetworkManager/system-connections", "/run/NetworkManager/system-connections"];
-
-/// Keys of `[Link]` (`systemd.link(5)`) and the id each sets.
-const LINK_KEYS: [(&str, &str); 26] = [
-    ("MTUBytes", "nic.mtu"),
-    ("BitsPerSecond", "nic.speed-mbps"),
-    ("AutoNegotiation", "nic.autoneg"),
-    ("WakeOnLan", "nic.wake-on-lan"),
-    ("ReceiveChecksumOffload", "nic.offload.rx-checksum"),
-    ("TransmitChecksumOffload", "nic.offload.tx-checksum"),
-    ("TCPSegmentationOffload", "nic.offload.tso"),
-    ("GenericSegmentationOffload", "nic.offload.gso"),
-    ("GenericReceiveOffload", "nic.offload.gro"),
-    ("GenericReceiveOffloadHardware", "nic.offload.gro-hw"),
-    ("LargeReceiveOffload", "nic.offload.lro"),
-    ("NTupleFilter", "nic.offload.ntuple"),
-    ("RxChannels", "nic.channels.rx"),
-    ("TxChannels", "nic.channels.tx"),
-    ("CombinedChannels", "nic.channels.combined"),
-    ("RxBufferSize", "nic.ring.rx"),
-    ("TxBufferSize", "nic.ring.tx"),
-    ("RxFlowControl", "nic.pause"),
-    ("TxFlowControl", "nic.pause"),
-    ("AutoNegotiationFlowControl", "nic.pause.autoneg"),
-    ("UseAdaptiveRxCoalesce", "nic.coalesce.adaptive-rx"),
-    ("UseAdaptiveTxCoalesce", "nic.coalesce.adaptive-tx"),
-    ("RxCoalesceSec", "nic.coalesce.rx-usecs"),
-    ("RxMaxCoalescedFrames", "nic.coalesce.rx-frames"),
-    ("TxCoalesceSec", "nic.coalesce.tx-usecs"),
-    ("TxMaxCoalescedFrames", "nic.coalesce.tx-frames"),
-];
 
 /// What systemd sets by `.link` files that may match an interface. A match by hardware address
 /// counts as one: addresses are not read here.
@@ -57,8 +27,10 @@ pub(super) fn links(root: &Root, interfaces: &[String]) -> Vec<Claim> {
     claims
 }
 
+/// The setting that an option of `[Link]` sets (`systemd.link(5)`).
 fn id_of(key: &str) -> Option<String> {
-    LINK_KEYS.iter().find(|(known, _)| *known == key).map(|(_, id)| (*id).to_owned())
+    let mut having = catalogue::settings().filter(|setting| setting.nic.link_names().any(|name| name == key));
+    having.next().map(|setting| setting.id.to_owned())
 }
 
 /// What connections of `NetworkManager` set (`nm-settings-keyfile(5)`); only root may read them.

@@ -9,8 +9,8 @@ const DIRECTORIES: [&str; 4] = ["/etc/tuned/profiles", "/etc/tuned", "/usr/lib/t
 /// More profiles than this that include one another are a circle.
 const DEPTH_MAX: usize = 8;
 
-/// Section, option, the id it sets; an id that ends in a dot stands for all that begin with it.
-const OPTIONS: [(&str, &str, &str); 19] = [
+/// Section, option, the id it sets. Options of interfaces are in the rows of the catalogue.
+const OPTIONS: [(&str, &str, &str); 14] = [
     ("cpu", "governor", "cpu.governor"),
     ("cpu", "energy_perf_bias", "cpu.energy-performance-bias"),
     ("cpu", "energy_performance_preference", "cpu.energy-performance-preference"),
@@ -23,11 +23,6 @@ const OPTIONS: [(&str, &str, &str); 19] = [
     ("vm", "transparent_hugepages", "memory.thp"),
     ("vm", "transparent_hugepage", "memory.thp"),
     ("vm", "transparent_hugepage.defrag", "memory.thp.defrag"),
-    ("net", "coalesce", "nic.coalesce."),
-    ("net", "features", "nic.offload."),
-    ("net", "channels", "nic.channels."),
-    ("net", "ring", "nic.ring."),
-    ("net", "pause", "nic.pause"),
     ("irqbalance", "banned_cpus", "service.irqbalance.banned-cpus"),
     ("scheduler", "default_irq_smp_affinity", "irq.default-affinity"),
 ];
@@ -60,6 +55,10 @@ fn gather(root: &Root, profile: &str, depth: usize, ids: &mut Vec<String>) {
             ("bootloader", key) if key.starts_with("cmdline") => {
                 let names = value.split_whitespace().map(|word| word.split('=').next().unwrap_or(word));
                 ids.extend(names.map(|name| format!("boot.{}", name.trim_start_matches('+'))));
+            }
+            ("net", key) => {
+                let set = catalogue::settings().filter(|setting| setting.nic.tuned == Some(key));
+                ids.extend(set.map(|setting| setting.id.to_owned()));
             }
             _ => {
                 let known = OPTIONS.iter().find(|(of, option, _)| (*of, *option) == (section, key));
