@@ -89,6 +89,19 @@ mod tests {
     use super::*;
 
     #[test]
+    fn option_of_a_link_file_is_of_the_setting_whose_row_names_it() {
+        for (option, id) in [
+            ("MTUBytes", Some("nic.mtu")),
+            ("TxFlowControl", Some("nic.pause")),
+            ("TCP6SegmentationOffload", Some("nic.offload.tso")),
+            ("RxCoalesceLowSec", Some("nic.coalesce.rx-usecs-low")),
+            ("NamePolicy", None),
+        ] {
+            assert_eq!(id_of(option).as_deref(), id, "{option}");
+        }
+    }
+
+    #[test]
     fn glob_matches_names_that_fit() {
         assert!(is_match("*", "eth0"));
         assert!(is_match("en*s0", "enp4s0"));

@@ -74,7 +74,10 @@ impl Unit {
             Some(pid) => Ok(Self { line, pid, errors }),
             None => {
                 let text = all(&mut errors);
-                let first = text.lines().next().map(|line| line.trim_start_matches("nearwire: ").to_owned());
+                let first = text
+                    .lines()
+                    .next()
+                    .map(|line| line.trim_start_matches("nearwire: ").trim_end_matches('.').to_owned());
                 Err(format!("systemd-run: {}", first.unwrap_or_else(|| how(ended))))
             }
         }
