@@ -35,6 +35,7 @@ pub struct HostFiles<'a> {
     config: Text,
     topology: OnceCell<Topology>,
     watch: OnceCell<placement::Watch>,
+    threads: OnceCell<Result<Vec<placement::Thread>, Reading>>,
 }
 
 impl<'a> HostFiles<'a> {
@@ -47,6 +48,7 @@ impl<'a> HostFiles<'a> {
             config: Text::new(),
             topology: OnceCell::new(),
             watch: OnceCell::new(),
+            threads: OnceCell::new(),
         }
     }
 
@@ -227,6 +229,14 @@ impl<'a> HostFiles<'a> {
     /// The watch on interrupts, which the first who asks begins.
     pub(super) fn watch(&self, begin: impl FnOnce() -> placement::Watch) -> &placement::Watch {
         self.watch.get_or_init(begin)
+    }
+
+    /// The threads of the host, which take long to look at.
+    pub(super) fn threads(
+        &self,
+        read: impl FnOnce() -> Result<Vec<placement::Thread>, Reading>,
+    ) -> &Result<Vec<placement::Thread>, Reading> {
+        self.threads.get_or_init(read)
     }
 
     /// The kernel's configuration, from itself or from where distributions put it.

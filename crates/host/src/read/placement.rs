@@ -143,44 +143,60 @@ fn isolated(files: &HostFiles<'_>) -> Result<CpuSet, Reading> {
 
 /// How many threads of programs may run on each isolated CPU.
 pub(crate) fn threads_on_isolated(files: &HostFiles<'_>) -> Reading {
-    count_threads(files, |status, _| !is_kernel(status))
+    count_threads(files, |thread| !thread.is_kernel)
 }
 
 /// How many kernel threads that are not bound to one CPU may run on each isolated CPU. Rescuers of work queues are not
 /// among them: they sleep until memory is short, and nobody can move them (`init_rescuer` in `kernel/workqueue.c`).
 pub(crate) fn kernel_threads_on_isolated(files: &HostFiles<'_>) -> Reading {
-    count_threads(files, |status, cpus| is_kernel(status) && !is_rescuer(status) && cpus.iter().nth(1).is_some())
+    count_threads(files, |thread| thread.is_kernel && !thread.is_rescuer && thread.cpus.iter().nth(1).is_some())
+}
+
+/// A thread, as far as it is asked about.
+#[derive(Debug)]
+pub(crate) struct Thread {
+    is_kernel: bool,
+    is_rescuer: bool,
+    cpus: CpuSet,
 }
 
 fn is_rescuer(status: &str) -> bool {
     super::host_files::field_of(status, "Name").is_some_and(|name| name.starts_with("kworker/R-"))
 }
 
-fn count_threads(files: &HostFiles<'_>, counts: impl Fn(&str, &CpuSet) -> bool) -> Reading {
+fn count_threads(files: &HostFiles<'_>, counts: impl Fn(&Thread) -> bool) -> Reading {
     let isolated = match isolated(files) {
         Ok(isolated) => isolated,
         Err(reading) => return reading,
     };
-    let processes = match files.root().list("/proc") {
-        Ok(entries) => entries.into_iter().filter(|name| name.parse::<u32>().is_ok()),
-        Err(reading) => return reading,
+    let all = match files.threads(|| threads(files)) {
+        Ok(threads) => threads,
+        Err(reading) => return reading.clone(),
     };
-    let mut threads: BTreeMap<u32, usize> = isolated.iter().map(|cpu| (cpu, 0)).collect();
+    let mut counted: BTreeMap<u32, usize> = isolated.iter().map(|cpu| (cpu, 0)).collect();
+    for thread in all.iter().filter(|thread| counts(thread)) {
+        for (cpu, count) in &mut counted {
+            *count += usize::from(thread.cpus.contains(*cpu));
+        }
+    }
+    condense(counted.into_iter().map(|(cpu, count)| (cpu.to_string(), Reading::value(count))).collect())
+}
+
+/// All threads of the host.
+fn threads(files: &HostFiles<'_>) -> Result<Vec<Thread>, Reading> {
+    let processes = files.root().list("/proc")?.into_iter().filter(|name| name.parse::<u32>().is_ok());
+    let mut threads = Vec::new();
     for process in processes {
         for thread in files.root().list(&format!("/proc/{process}/task")).unwrap_or_default() {
             // A thread may end while it is looked at.
             let Ok(status) = files.root().read(&format!("/proc/{process}/task/{thread}/status")) else {
                 continue;
             };
-            let Some(cpus) = allowed(&status).filter(|cpus| counts(&status, cpus)) else {
-                continue;
-            };
-            for (cpu, count) in &mut threads {
-                *count += usize::from(cpus.contains(*cpu));
-            }
+            let Some(cpus) = allowed(&status) else { continue };
+            threads.push(Thread { is_kernel: is_kernel(&status), is_rescuer: is_rescuer(&status), cpus });
         }
     }
-    condense(threads.into_iter().map(|(cpu, count)| (cpu.to_string(), Reading::value(count))).collect())
+    Ok(threads)
 }
 
 fn allowed(status: &str) -> Option<CpuSet> {
