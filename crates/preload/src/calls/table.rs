@@ -148,11 +148,11 @@ impl Connection {
 /// What is done with an adopted TCP connection, or happens to it, and what becomes of it.
 pub const CONNECTIONS: &[(&str, Connection)] = &[
     (
-        "`send`, `sendto`, `write`, `writev`, `sendmsg` without control messages, with no flags but `MSG_DONTWAIT`, `MSG_NOSIGNAL`, `MSG_MORE` and `MSG_EOR`",
+        "`send`, `sendto`, `write`, `writev`, `pwritev2` at no place, `sendmsg` without control messages, with no flags but `MSG_DONTWAIT`, `MSG_NOSIGNAL`, `MSG_MORE` and `MSG_EOR`",
         Connection::Carried,
     ),
     (
-        "`recv`, `recvfrom`, `read`, `readv`, `recvmsg`, with no flags but `MSG_DONTWAIT`, `MSG_PEEK`, `MSG_NOSIGNAL` and `MSG_CMSG_CLOEXEC`",
+        "`recv`, `recvfrom`, `read`, `readv`, `preadv2` at no place, `recvmsg`, with no flags but `MSG_DONTWAIT`, `MSG_PEEK`, `MSG_NOSIGNAL` and `MSG_CMSG_CLOEXEC`",
         Connection::Carried,
     ),
     ("`poll`, `select`, `epoll_ctl`, `epoll_wait` and their kin", Connection::Carried),
@@ -161,6 +161,10 @@ pub const CONNECTIONS: &[(&str, Connection)] = &[
         Connection::Carried,
     ),
     ("`setsockopt`, `getsockopt` of level `IPPROTO_TCP`, `connect`", Connection::Released),
+    (
+        "as long as one is set: `TCP_CORK`, `TCP_INQ`, `TCP_NOTSENT_LOWAT`, `SO_OOBINLINE`, `SO_ZEROCOPY`, `SO_TIMESTAMP` and its kin, `SO_MARK`, `SO_MAX_PACING_RATE`, `IP_MINTTL`, `IPV6_MINHOPCOUNT`",
+        Connection::Released,
+    ),
     ("the interface goes down, its port is lost, or the agent ends", Connection::Released),
     (
         "the kernel gets its frames, as the rings are full or a sender on this machine leaves it to a device to cut what it sends",
