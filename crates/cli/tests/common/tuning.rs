@@ -9,6 +9,10 @@ use super::emulated::SETTING_FILES;
 /// What an emulated host cannot have, each with the reason.
 const IMPOSSIBLE: &[(&str, &str)] = &[
     ("nic.xdp-features", "no emulated NIC has zero copy"),
+    (
+        "nic.chain",
+        "eight queues of vmxnet3 share the two CPUs that a plan for three NICs leaves to interrupts, one of them far",
+    ),
     ("noise.kernel-threads", "kswapd and kcompactd of the second node keep to its CPUs, and no file moves them"),
     (
         "irq.on-isolated",
