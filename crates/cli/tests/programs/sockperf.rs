@@ -30,7 +30,8 @@ fn exchange(bed: &Bed, sockperf: &Found, server: &str, client: &str) -> Exchange
     bed.wait_for_port(Side::Far, PORT);
     let client = bed.run(Side::Near, sockperf, client);
     let served = number_after(&running.stop(Signal::INT), "sockperf: Total ");
-    let total = client.lines().find(|line| line.contains("[Total Run]")).expect("sockperf's totals");
+    let total = client.lines().find(|line| line.contains("[Total Run]"));
+    let total = total.unwrap_or_else(|| panic!("no totals of sockperf: {client}"));
     let [sent, received] = ["SentMessages=", "ReceivedMessages="].map(|words| number_after(total, words));
     assert!(sent >= MESSAGES_MIN, "{client}");
     Exchanged { client, sent, received, served }
