@@ -160,11 +160,15 @@ fn has_timeout(fd: c_int, event: c_short) -> bool {
 /// Whether a call on a socket waits for an event if the kernel gets it now.
 #[cold]
 fn would_wait(fd: c_int, flags: c_int, events: c_short) -> bool {
+    // SAFETY: it reads no memory.
+    let is_nonblocking = || unsafe { real::fcntl(fd, libc::F_GETFL, 0) & libc::O_NONBLOCK != 0 };
+    flags & libc::MSG_DONTWAIT == 0 && !is_nonblocking() && polled(fd, events) == Some(0)
+}
+
+/// What the kernel's poll(2) says of a socket now; `None`: it failed.
+pub(super) fn polled(fd: c_int, events: c_short) -> Option<c_short> {
     let mut entry = libc::pollfd { fd, events, revents: 0 };
-    // SAFETY: neither reads memory but the entry, which is live.
-    unsafe {
-        flags & libc::MSG_DONTWAIT == 0
-            && real::fcntl(fd, libc::F_GETFL, 0) & libc::O_NONBLOCK == 0
-            && real::poll(&raw mut entry, 1, 0) == 0
-    }
+    // SAFETY: it reads no memory but the entry, which is live.
+    let found = unsafe { real::poll(&raw mut entry, 1, 0) };
+    (found >= 0).then_some(entry.revents)
 }

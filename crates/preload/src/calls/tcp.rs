@@ -144,10 +144,7 @@ fn send_rest(fd: c_int, segments: &Segments<'_>, sent: usize, flags: c_int) -> s
 
 /// Whether an error of a kernel's connection waits to be told.
 fn has_failed(fd: c_int) -> bool {
-    let mut asked = libc::pollfd { fd, events: 0, revents: 0 };
-    // SAFETY: one live entry; it waits for nothing.
-    let found = unsafe { real::poll(&raw mut asked, 1, 0) };
-    found > 0 && asked.revents & libc::POLLERR != 0
+    direct::polled(fd, 0).is_some_and(|found| found & libc::POLLERR != 0)
 }
 
 /// Makes attempts until one ends the call. What the kernel is to do it does in a call that is counted. The call's fd, flags and what it waits for.

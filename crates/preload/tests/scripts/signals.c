@@ -145,11 +145,9 @@ SCRIPT(handler_jumps_out_of_receive) {
     RECV(shared, 10, 0);
 }
 
-static void do_nothing(int number) { (void)number; }
-
 SCRIPT(many_signals_while_echoing) {
     shared = bound(0);
-    handle(SIGALRM, do_nothing, SA_RESTART);
+    handle(SIGALRM, no_signal, SA_RESTART);
     int good = 0;
     alarm_every_us(300);
     char data[10];

@@ -240,6 +240,18 @@ SCRIPT(bytes_that_wait_are_asked_for) {
     say("%d", count);
 }
 
+/* Receives up to 10 bytes. Whether a control message of this type came first, and its number. */
+static int receives_control(int fd, int type, int *number) {
+    char data[10], control[100];
+    struct iovec part = { data, 10 };
+    struct msghdr message = { .msg_iov = &part, .msg_iovlen = 1, .msg_control = control, .msg_controllen = 100 };
+    CALL(recvmsg(fd, &message, 0));
+    struct cmsghdr *header = CMSG_FIRSTHDR(&message);
+    int is_there = header && header->cmsg_type == type;
+    if (is_there && number) *number = *(int *)CMSG_DATA(header);
+    return is_there;
+}
+
 SCRIPT(stamps_of_bytes) {
     int fd = connected_stream(AF_INET);
     exchange_stream(fd);
@@ -249,12 +261,7 @@ SCRIPT(stamps_of_bytes) {
     sleep_ms(50);
     order_far(fd, "!s5.");
     sleep_ms(30);
-    char data[10], control[100];
-    struct iovec part = { data, 10 };
-    struct msghdr message = { .msg_iov = &part, .msg_iovlen = 1, .msg_control = control, .msg_controllen = 100 };
-    CALL(recvmsg(fd, &message, 0));
-    struct cmsghdr *header = CMSG_FIRSTHDR(&message);
-    say("stamped: %d", header && header->cmsg_type == SO_TIMESTAMP);
+    say("stamped: %d", receives_control(fd, SO_TIMESTAMP, NULL));
     exchange_stream(fd);
 }
 
@@ -264,12 +271,9 @@ SCRIPT(bytes_that_wait_are_told_with_a_receive) {
     SET(fd, IPPROTO_TCP, TCP_INQ, 1);
     order_far(fd, "!s50.");
     sleep_ms(30);
-    char data[10], control[100];
-    struct iovec part = { data, 10 };
-    struct msghdr message = { .msg_iov = &part, .msg_iovlen = 1, .msg_control = control, .msg_controllen = 100 };
-    CALL(recvmsg(fd, &message, 0));
-    struct cmsghdr *header = CMSG_FIRSTHDR(&message);
-    say("left: %d", header && header->cmsg_type == TCP_CM_INQ ? *(int *)CMSG_DATA(header) : -1);
+    int left = -1;
+    receives_control(fd, TCP_CM_INQ, &left);
+    say("left: %d", left);
     RECEIVE_STREAM(fd, 40);
     exchange_stream(fd);
 }

@@ -10,24 +10,23 @@ use rustix::net::sockopt::{self, Timeout, ip_tos, tcp_nodelay};
 
 use crate::reason::{Reason, Why};
 
-/// Options that the stack has not: level and name. Set to anything but 0, the kernel serves the socket.
-const ONLY_KERNEL: [(i32, i32); 9] = [
-    (libc::IPPROTO_TCP, libc::TCP_CORK),
-    (libc::IPPROTO_TCP, libc::TCP_INQ),
-    (libc::IPPROTO_TCP, libc::TCP_NOTSENT_LOWAT),
-    (libc::SOL_SOCKET, libc::SO_MARK),
-    (libc::SOL_SOCKET, libc::SO_OOBINLINE),
-    (libc::SOL_SOCKET, libc::SO_ZEROCOPY),
-    (libc::SOL_SOCKET, libc::SO_TIMESTAMP),
-    (libc::SOL_SOCKET, libc::SO_TIMESTAMPNS),
-    (libc::SOL_SOCKET, libc::SO_TIMESTAMPING),
+/// Options that the stack has not: level, name, and the value that asks for nothing. With any other the kernel serves the socket.
+const ONLY_KERNEL: [(i32, i32, i32); 10] = [
+    (libc::IPPROTO_TCP, libc::TCP_CORK, 0),
+    (libc::IPPROTO_TCP, libc::TCP_INQ, 0),
+    (libc::IPPROTO_TCP, libc::TCP_NOTSENT_LOWAT, 0),
+    (libc::SOL_SOCKET, libc::SO_MARK, 0),
+    (libc::SOL_SOCKET, libc::SO_OOBINLINE, 0),
+    (libc::SOL_SOCKET, libc::SO_ZEROCOPY, 0),
+    (libc::SOL_SOCKET, libc::SO_TIMESTAMP, 0),
+    (libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, 0),
+    (libc::SOL_SOCKET, libc::SO_TIMESTAMPING, 0),
+    // Bytes leave as fast as they can.
+    (libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE, -1),
 ];
-
-/// Packets that come from further away are dropped (RFC 5082).
-const LEAST_HOPS_V4: (i32, i32) = (libc::IPPROTO_IP, libc::IP_MINTTL);
-const LEAST_HOPS_V6: (i32, i32) = (libc::IPPROTO_IPV6, libc::IPV6_MINHOPCOUNT);
-/// SO_MAX_PACING_RATE, of bytes that leave as fast as they can.
-const NO_PACING: i32 = -1;
+/// Of those, which each family has: packets that come from further away are dropped (RFC 5082).
+const LEAST_HOPS_V4: (i32, i32, i32) = (libc::IPPROTO_IP, libc::IP_MINTTL, 0);
+const LEAST_HOPS_V6: (i32, i32, i32) = (libc::IPPROTO_IPV6, libc::IPV6_MINHOPCOUNT, 0);
 /// What IP_TTL is where neither the program nor `net.ipv4.ip_default_ttl` says anything else.
 const DEFAULT_TTL: i32 = 64;
 
@@ -48,17 +47,11 @@ impl StreamOptions {
     pub(super) fn read(shadow: Descriptor, is_v4: bool) -> Result<StreamOptions, Why> {
         let int = |level, name| int_option(shadow, level, name).map_err(|_| Why::from(Reason::EngineFailed));
         let tcp_int = |name| int(libc::IPPROTO_TCP, name);
-        for (level, name) in ONLY_KERNEL {
-            if int(level, name)? != 0 {
+        let least_hops = if is_v4 { LEAST_HOPS_V4 } else { LEAST_HOPS_V6 };
+        for (level, name, nothing) in ONLY_KERNEL.into_iter().chain([least_hops]) {
+            if int(level, name)? != nothing {
                 return Err(Why::option(level, name));
             }
-        }
-        let (level, name) = if is_v4 { LEAST_HOPS_V4 } else { LEAST_HOPS_V6 };
-        if int(level, name)? != 0 {
-            return Err(Why::option(level, name));
-        }
-        if int(libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE)? != NO_PACING {
-            return Err(Why::option(libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE));
         }
         let seconds_ns = |seconds: i32| u64::try_from(seconds).unwrap_or(0) * 1_000_000_000;
         let keepalive = match int(libc::SOL_SOCKET, libc::SO_KEEPALIVE)? {

@@ -67,10 +67,9 @@ impl<H: Host> Sockets<H> {
             && stack.tcp_readiness(id).is_some_and(|readiness| !readiness.readable)
     }
 
-    /// As [`Self::read_stream`] finds it.
     fn nothing_to_read<R>(&self, fd: i32) -> StreamCall<R> {
         let Some(stream) = self.streams.get(fd) else { return StreamCall::Kernel };
-        let options = stream.options;
+        let options = &stream.options;
         StreamCall::WouldBlock { is_nonblocking: options.is_nonblocking, timeout: options.receive_timeout }
     }
 
@@ -83,7 +82,7 @@ impl<H: Host> Sockets<H> {
     #[inline]
     fn read_stream<R>(&mut self, fd: i32, read: &mut impl FnMut(&[u8], &[u8]) -> (usize, R)) -> StreamCall<R> {
         let Some(stream) = self.streams.get(fd) else { return StreamCall::Kernel };
-        let (id, options, slot) = (stream.carried.id(), stream.options, stream.id.index());
+        let (id, slot) = (stream.carried.id(), stream.id.index());
         let Some(engine) = self.engine() else { return StreamCall::Kernel };
         let mut given = None;
         let outcome = engine.stack().tcp_read_with(id, |one, two| {
@@ -105,7 +104,7 @@ impl<H: Host> Sockets<H> {
             }
             (Err(TcpCallError::Ended(error)), _) => self.ended(fd, error).unwrap_or(StreamCall::Kernel),
             // Its end is the kernel's to tell.
-            _ => StreamCall::WouldBlock { is_nonblocking: options.is_nonblocking, timeout: options.receive_timeout },
+            _ => self.nothing_to_read(fd),
         }
     }
 
