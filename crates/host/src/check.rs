@@ -8,7 +8,7 @@ mod facts;
 mod fix;
 pub mod fleet;
 mod judge;
-mod owner;
+pub(crate) mod owner;
 mod summary;
 mod waiver;
 

@@ -1,8 +1,8 @@
 //! Who else sets the settings of a host. Two owners of one setting undo each other's work, so a
 //! difference that another tool would bring back is told with the tool's name.
 
-mod files;
-mod tuned;
+pub(crate) mod files;
+pub(crate) mod tuned;
 
 use crate::read::HostFiles;
 use crate::read::service::state;

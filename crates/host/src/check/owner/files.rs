@@ -3,7 +3,8 @@
 use super::{Claim, Owner, assignments};
 use crate::{Root, catalogue};
 
-const LINKS: [&str; 4] =
+/// Where systemd looks for `.link` files (`systemd.link(5)`).
+pub(crate) const LINKS: [&str; 4] =
     ["/etc/systemd/network", "/run/systemd/network", "/usr/local/lib/systemd/network", "/usr/lib/systemd/network"];
 const CONNECTIONS: [&str; 2] = ["/etc/NetworkManager/system-connections", "/run/NetworkManager/system-connections"];
 
@@ -65,7 +66,7 @@ fn in_connection(section: &str, key: &str) -> Option<String> {
 }
 
 /// The files of these directories, in the order in which they count.
-fn files(root: &Root, directories: &[&str], suffix: &str) -> Vec<String> {
+pub(crate) fn files(root: &Root, directories: &[&str], suffix: &str) -> Vec<String> {
     let of = |directory: &&str| {
         let names = root.list(directory).unwrap_or_default();
         let directory = (*directory).to_owned();

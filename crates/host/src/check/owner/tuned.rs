@@ -4,7 +4,8 @@ use super::{Claim, Owner, assignments};
 use crate::setting::ReadFrom;
 use crate::{Root, catalogue};
 
-const ACTIVE: &str = "/etc/tuned/active_profile";
+/// Names the active profile, and those beside it.
+pub(crate) const ACTIVE: &str = "/etc/tuned/active_profile";
 const DIRECTORIES: [&str; 4] = ["/etc/tuned/profiles", "/etc/tuned", "/usr/lib/tuned/profiles", "/usr/lib/tuned"];
 /// More profiles than this that include one another are a circle.
 const DEPTH_MAX: usize = 8;

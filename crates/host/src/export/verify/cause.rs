@@ -2,6 +2,8 @@
 
 use super::super::text::Said;
 use super::super::{command_line, consistent};
+use crate::check::owner::files::{LINKS, files};
+use crate::check::owner::tuned;
 use crate::profile::Wanted;
 use crate::setting::ReadFrom;
 use crate::{Goal, Root};
@@ -41,7 +43,7 @@ const CAUSES: [(&str, Cause); 10] = [
         "the module was loaded without it, as from an old initramfs: run update-initramfs -u or dracut -f, then reboot"
             .to_owned()
     }),
-    ("/etc/tuned/", tuned),
+    ("/etc/tuned/", active_profile),
 ];
 
 pub(super) fn of(root: &Root, path: &str, said: &Said) -> String {
@@ -189,17 +191,9 @@ fn unit(root: &Root, name: &str) -> String {
 
 /// Only the first `.link` file that matches an interface is read (`systemd.link(5)`).
 fn link(root: &Root, path: &str, _: &Said) -> String {
-    const LINKS: [&str; 4] =
-        ["/etc/systemd/network", "/run/systemd/network", "/usr/local/lib/systemd/network", "/usr/lib/systemd/network"];
     let ours = path.rsplit('/').next().unwrap_or(path);
-    let earlier = LINKS.iter().find_map(|directory| {
-        let names = root.list(directory).unwrap_or_default();
-        names
-            .into_iter()
-            .find(|name| name.ends_with(".link") && name.as_str() < ours)
-            .map(|name| format!("{directory}/{name}"))
-    });
-    match earlier {
+    let mut links = files(root, &LINKS, ".link").into_iter();
+    match links.find(|link| link.rsplit('/').next() < Some(ours)) {
         Some(earlier) => {
             format!("{earlier} comes before {path}, and only the first file that matches the device is read")
         }
@@ -209,8 +203,8 @@ fn link(root: &Root, path: &str, _: &Said) -> String {
     }
 }
 
-fn tuned(root: &Root, _: &str, _: &Said) -> String {
-    match root.text("/etc/tuned/active_profile") {
+fn active_profile(root: &Root, _: &str, _: &Said) -> String {
+    match root.text(tuned::ACTIVE) {
         Ok(active) if active.split_whitespace().any(|name| name == "nearwire") => {
             "the profile is active: tuned does not run, or could not set it; tuned-adm verify and /var/log/tuned/tuned.log tell"
                 .to_owned()

@@ -12,7 +12,7 @@ use crate::topology::Topology;
 use crate::{CpuSet, Reading};
 
 /// What a whole chain reads as.
-const WHOLE: &str = "whole";
+pub(super) const WHOLE: &str = "whole";
 /// More faults, or rules, than these are counted only.
 const TOLD: usize = 4;
 /// In the names of interrupts that only tell that frames were sent.

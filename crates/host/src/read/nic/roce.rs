@@ -9,10 +9,11 @@ use std::collections::BTreeSet;
 use nearwire_sys::dcb::Dcb;
 
 use super::Nic;
+use super::chain::WHOLE;
+use crate::read::rdma::{DEVICES, gid_types_of};
 use crate::setting::RoceFact;
 use crate::{CpuSet, Reading};
 
-const DEVICES: &str = "/sys/class/infiniband";
 /// The two ends of marking: who tells the sender of a mark, who sends more slowly.
 const MARKING_ENDS: [&str; 2] = ["roce_np", "roce_rp"];
 const PRIORITIES: u32 = 8;
@@ -85,13 +86,9 @@ impl Nic<'_> {
         number.parse::<u16>().ok().map(|class| class >> DSCP_SHIFT)
     }
 
-    /// Whether an address of the port is of version 2, as far as addresses are known. An entry without an address refuses to be
-    /// read.
+    /// Whether an address of the port is of version 2, as far as addresses are known.
     fn has_version_2(&self, device: &str) -> Option<bool> {
-        let types = format!("{DEVICES}/{device}/ports/{}/gid_attrs/types", self.roce_port());
-        let entries = self.root.list(&types).ok()?;
-        let kinds: Vec<String> =
-            entries.iter().filter_map(|entry| self.root.read(&format!("{types}/{entry}")).ok()).collect();
+        let kinds = gid_types_of(self.root, &format!("{DEVICES}/{device}/ports/{}", self.roce_port())).ok()?;
         (!kinds.is_empty()).then(|| kinds.iter().any(|kind| kind.contains("v2")))
     }
 
@@ -120,7 +117,7 @@ impl Nic<'_> {
                 ));
             }
         }
-        Reading::Value(if faults.is_empty() { "whole".to_owned() } else { faults.join("; ") })
+        Reading::Value(if faults.is_empty() { WHOLE.to_owned() } else { faults.join("; ") })
     }
 }
 
