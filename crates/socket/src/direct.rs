@@ -125,6 +125,12 @@ pub(crate) fn allow(fd: i32, calls: u16) {
     set_left(fd, (u64::from(calls) + 1).min(FOR_GOOD - 1));
 }
 
+/// Whether the kernel keeps a socket, whatever comes.
+#[must_use]
+pub fn is_for_good(fd: i32) -> bool {
+    word_of(fd).is_some_and(|word| word.load(Relaxed) & LEFT == FOR_GOOD)
+}
+
 /// All calls on an fd may.
 pub(crate) fn allow_for_good(fd: i32) {
     if word_of(fd).is_some_and(|word| word.load(Relaxed) & LEFT != FOR_GOOD) {

@@ -27,6 +27,7 @@
 //! A child whose parent has ended accelerates an inherited socket itself when it first looks (`daemon`).
 
 mod answer;
+mod connections;
 mod process;
 
 use std::sync::atomic::Ordering::Acquire;
@@ -61,7 +62,8 @@ const ROUNDS_MOST: u32 = 64;
 pub(crate) struct Family {
     /// Whether there are some.
     descendants: Mutex<Descendants>,
-    /// Word 0: how often something was claimed. Then a word for each socket: its inode and the reason, or 0. Then [`ANSWERED`].
+    /// Word 0: how often something was claimed. Then a word for each socket: its inode and the reason, or 0. Then [`ANSWERED`], and a word for
+    /// each connection (`connections.rs`).
     words: OnceLock<Arc<SharedWords>>,
     bell: OnceLock<Arc<Bell>>,
 }
@@ -75,7 +77,7 @@ impl Family {
     /// `None`: there is no memory for them, and what children claim is not heard.
     fn words(&self) -> Option<&Arc<SharedWords>> {
         if self.words.get().is_none()
-            && let Ok(words) = SharedWords::create(c"nearwire-claims", ANSWERED + 1)
+            && let Ok(words) = SharedWords::create(c"nearwire-claims", connections::FIRST_WORD + connections::WORDS)
         {
             let _ = self.words.set(Arc::new(words));
         }
@@ -110,6 +112,7 @@ pub(crate) struct Children {
     followed: u64,
     /// What comes to sockets from a fork on, of which sets have told the rest, for its child.
     since_fork: Option<Watch>,
+    streams: connections::SharedStreams,
     /// Claimed by a child that shares this memory (vfork).
     claims: Vec<(SocketId, Reason)>,
 }

@@ -13,9 +13,9 @@ use crate::by_agent::{kill, status_of};
 use crate::common::accelerated::Bed;
 use crate::common::nearwire;
 
-const TIMEOUT: Duration = Duration::from_secs(60);
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(60);
 /// Where it runs and how its connections are adopted; without a policy on the kernel.
-type Policy = Option<&'static str>;
+pub(crate) type Policy = Option<&'static str>;
 const WAYS: [(Policy, Policy); 4] =
     [(Some("auto"), Some("auto")), (Some("eager"), None), (None, Some("eager")), (None, None)];
 
@@ -81,7 +81,7 @@ fn text(output: &Output) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
 }
 
-fn start(bed: &Bed, end: &CableEnd, words: &[String], policy: Policy) -> Child {
+pub(crate) fn start(bed: &Bed, end: &CableEnd, words: &[String], policy: Policy) -> Child {
     let mut command = program_under_test("env");
     // Tests that run in the background of a shell have it ignored, and what they start has.
     command.arg("--default-signal=INT");
@@ -95,7 +95,7 @@ fn start(bed: &Bed, end: &CableEnd, words: &[String], policy: Policy) -> Child {
 }
 
 /// Waits until somebody listens; without connecting, which some servers would take for their client.
-fn await_listener(end: &CableEnd, port: &str, server: &mut Child) {
+pub(crate) fn await_listener(end: &CableEnd, port: &str, server: &mut Child) {
     let wanted = format!(":{:04X} ", port.parse::<u16>().unwrap());
     let listens = || {
         let listed = ["/proc/net/tcp", "/proc/net/tcp6"].map(|file| {
@@ -126,7 +126,7 @@ fn state_of(pid: u32) -> String {
     )
 }
 
-fn end(mut child: Child) -> Output {
+pub(crate) fn end(mut child: Child) -> Output {
     let until = Instant::now() + TIMEOUT;
     while child.try_wait().unwrap().is_none() {
         if Instant::now() > until {
@@ -301,7 +301,7 @@ fn status_tells_who_has_a_connection_and_since_when() {
 }
 
 /// Sends it and gets the same back.
-fn ask(mut stream: &TcpStream, question: &[u8]) {
+pub(crate) fn ask(mut stream: &TcpStream, question: &[u8]) {
     let mut answer = vec![0; question.len()];
     stream.write_all(question).unwrap();
     stream.read_exact(&mut answer).unwrap();
@@ -309,7 +309,7 @@ fn ask(mut stream: &TcpStream, question: &[u8]) {
 }
 
 /// The only socket of a process, as soon as what `nearwire status` says of it is so.
-fn told_within(pid: u32, is_so: impl Fn(&Value) -> bool) -> Value {
+pub(crate) fn told_within(pid: u32, is_so: impl Fn(&Value) -> bool) -> Value {
     let until = Instant::now() + TIMEOUT;
     loop {
         let socket = &status_of(&pid.to_string())["sockets"][0];

@@ -4,7 +4,7 @@
 //! be in a call of the kernel's that nobody counted when it is adopted.
 
 use libc::c_int;
-use nearwire_socket::Adoption;
+use nearwire_socket::{Adoption, direct as words};
 use nearwire_sys::own_stack;
 
 use crate::signals::deferral;
@@ -69,9 +69,34 @@ pub fn closing(fd: c_int) {
     }
 }
 
-/// Before a fork, an exec, or the end of the process.
+/// Before the first use of an fd: whether it is a copy of a parent's, who is told.
+#[cold]
+pub fn claim(fd: c_int) -> bool {
+    deferral::inside(|| own_stack::run(|| state::with(|sockets| sockets.claim_stream(fd)))) == Some(true)
+}
+
+/// Before a fork, when the library's state was prepared for it: which of them the kernel has for good.
+pub fn note_those_left() {
+    marks::streams().filter(|fd| words::is_for_good(*fd)).for_each(marks::leave_stream);
+}
+
+/// Before a fork that the library's state could not be prepared for.
 pub fn leave_all() {
     marks::streams().for_each(leave);
+}
+
+/// Before an exec: all but copies of a parent's that it closes.
+pub fn leave_before_exec() {
+    marks::streams().filter(|fd| !is_parents(*fd, true)).for_each(leave);
+}
+
+/// Before the process ends: all but copies of a parent's.
+pub fn end_all() {
+    marks::streams().filter(|fd| !is_parents(*fd, false)).for_each(closing);
+}
+
+fn is_parents(fd: c_int, before_exec: bool) -> bool {
+    state::with(|sockets| sockets.is_parents_stream(fd, before_exec)) == Some(true)
 }
 
 /// O_NONBLOCK changed.

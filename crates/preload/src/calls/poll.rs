@@ -92,7 +92,10 @@ impl Divided {
         let uses = |sockets: &Sockets, fd| is_read(fds, fd) || !sockets.awaits_first_use(fd);
         self.split.fill(fds, |fd| match fd {
             fd if marks::is_socket(fd) && uses(sockets, fd) => sockets.accelerated(fd),
-            fd if marks::is_stream(fd) => sockets.carried(fd),
+            fd if marks::is_stream(fd) => {
+                sockets.claim_stream(fd);
+                sockets.carried(fd)
+            }
             _ => None,
         });
         let of = |entry: &pollfd| match entry.fd {

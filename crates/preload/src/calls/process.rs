@@ -61,12 +61,17 @@ pub fn begin() -> bool {
 }
 
 unsafe extern "C" fn before_fork() {
-    adoption::leave_all();
     // Handlers wait until both processes have their own state.
     deferral::begin();
+    if !state::is_in_use() {
+        return;
+    }
     // No other thread is inside at the fork, so that the child's copy is whole.
-    if state::is_in_use() && own_stack::run(state::hold_for_fork) {
+    if own_stack::run(state::hold_for_fork) {
         HELD.store(thread_identity(), Relaxed);
+        adoption::note_those_left();
+    } else {
+        adoption::leave_all();
     }
 }
 
@@ -96,6 +101,13 @@ fn become_child() {
     state::after_fork_in_child(is_held(), |what| engines::note_moved(what, FIRST));
 }
 
+/// Before daemon(3): its parent ends within the C library, unseen.
+pub fn about_to_become_daemon() {
+    if state::is_in_use() && !is_borrowed() {
+        adoption::leave_all();
+    }
+}
+
 /// After daemon(3) in the process that goes on: its parent is about to end and to free the interface. The kernel waits for its CPUs
 /// several times to take sockets and program down, which on a busy host takes more than 50 ms.
 pub fn became_daemon() {
@@ -112,7 +124,7 @@ pub fn became_daemon() {
 pub extern "C" fn before_exit() {
     if state::is_in_use() && !is_borrowed() {
         deferral::inside_deep(|| {
-            adoption::leave_all();
+            adoption::end_all();
             timer::send_the_rest();
             state::with_each(Sockets::leave_to_others);
         });
@@ -124,7 +136,7 @@ pub fn before_exec() {
     if !state::is_in_use() {
         return;
     }
-    adoption::leave_all();
+    adoption::leave_before_exec();
     if is_borrowed() {
         state::with_each(Sockets::prepare_exec_of_vfork);
     } else {

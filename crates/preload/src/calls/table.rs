@@ -177,8 +177,13 @@ pub const CONNECTIONS: &[(&str, Connection)] = &[
     ),
     ("`shutdown`, `close`, and the end of the process", Connection::Left),
     ("`ioctl`, `epoll_ctl` of a set that another process made", Connection::Left),
+    ("`fork`, as long as the child uses its copy for nothing but `close`", Connection::Carried),
     (
-        "`dup` and its kin, `fcntl` with any other command, `fork`, `exec`, `posix_spawn` with the fd, `SCM_RIGHTS`",
+        "`fork`, and the child uses its copy while the parent has not closed its own; `daemon`; a second `fork` while a child lives, in the children",
+        Connection::Left,
+    ),
+    (
+        "`dup` and its kin, `fcntl` with any other command, `exec` that keeps it open, `posix_spawn` with the fd, `SCM_RIGHTS`",
         Connection::Left,
     ),
     (

@@ -168,7 +168,7 @@ fn whole_call(
                 if !marks::is_stream(fd) || !state::is_in_use() {
                     return original();
                 }
-                if !is_carried(fd) && !words::may_pass(fd) {
+                if !is_carried(fd) && !words::may_pass(fd) && !adoption::claim(fd) {
                     adoption::leave(fd);
                 }
             }

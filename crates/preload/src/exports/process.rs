@@ -97,6 +97,7 @@ pub unsafe extern "C" fn chroot(path: *const c_char) -> c_int {
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn daemon(stay: c_int, keep_streams: c_int) -> c_int {
+    deferral::inside_deep(process::about_to_become_daemon);
     // SAFETY: the caller's, as for the C function.
     let result = unsafe { real::daemon(stay, keep_streams) };
     if result == 0 {

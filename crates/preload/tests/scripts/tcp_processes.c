@@ -2,7 +2,9 @@
 #include "script.h"
 
 #include <netinet/tcp.h>
+#include <poll.h>
 #include <spawn.h>
+#include <sys/epoll.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 
@@ -246,4 +248,199 @@ SCRIPT(grandchild_uses_it_too) {
     exchange_stream(shared);
     CALL(close(shared));
     far_ended();
+}
+
+static int polls_first(void) {
+    struct pollfd entry = { .fd = shared, .events = POLLIN };
+    CALL(poll(&entry, 1, 2000));
+    RECEIVE_STREAM(shared, 5);
+    exchange_stream(shared);
+    return 0;
+}
+
+SCRIPT(child_waits_by_poll_for_what_the_parent_sent) {
+    shared = connected_stream(AF_INET);
+    exchange_stream(shared);
+    pid_t child = fork_child("child", polls_first);
+    sleep_ms(20);
+    SEND(shared, "hello", MSG_NOSIGNAL);
+    reap(child);
+    exchange_stream(shared);
+}
+
+static int set;
+
+static int waits_by_a_set(void) {
+    struct epoll_event event = { .events = EPOLLIN };
+    if (set < 0) {
+        set = CALL(epoll_create1(0));
+        CALL(epoll_ctl(set, EPOLL_CTL_ADD, shared, &event));
+    }
+    CALL(epoll_wait(set, &event, 1, 2000));
+    RECEIVE_STREAM(shared, 5);
+    exchange_stream(shared);
+    return 0;
+}
+
+SCRIPT(child_waits_by_a_set_of_its_own) {
+    shared = connected_stream(AF_INET);
+    exchange_stream(shared);
+    set = -1;
+    pid_t child = fork_child("child", waits_by_a_set);
+    sleep_ms(20);
+    SEND(shared, "hello", MSG_NOSIGNAL);
+    reap(child);
+    exchange_stream(shared);
+}
+
+SCRIPT(child_waits_by_an_inherited_set) {
+    shared = connected_stream(AF_INET);
+    exchange_stream(shared);
+    struct epoll_event event = { .events = EPOLLIN };
+    set = CALL(epoll_create1(0));
+    CALL(epoll_ctl(set, EPOLL_CTL_ADD, shared, &event));
+    exchange_stream(shared);
+    pid_t child = fork_child("child", waits_by_a_set);
+    sleep_ms(20);
+    SEND(shared, "hello", MSG_NOSIGNAL);
+    reap(child);
+    CALL(epoll_wait(set, &event, 1, 0));
+    SEND(shared, "again", MSG_NOSIGNAL);
+    CALL(epoll_wait(set, &event, 1, 2000));
+    RECEIVE_STREAM(shared, 5);
+}
+
+static int sleeps(void) {
+    sleep_ms(300);
+    return 0;
+}
+
+SCRIPT(child_that_does_not_use_it_while_the_parent_does) {
+    shared = connected_stream(AF_INET);
+    exchange_stream(shared);
+    pid_t child = fork_child("child", sleeps);
+    for (int i = 0; i < 5; i++) exchange_stream(shared);
+    reap(child);
+    exchange_stream(shared);
+    CALL(close(shared));
+    far_ended();
+}
+
+static int sleeps_and_uses_it(void) {
+    sleep_ms(200);
+    exchange_stream(shared);
+    return 0;
+}
+
+SCRIPT(parent_begins_to_use_it_after_the_fork_and_then_the_child) {
+    shared = connected_stream(AF_INET);
+    pid_t child = fork_child("child", sleeps_and_uses_it);
+    for (int i = 0; i < 3; i++) exchange_stream(shared);
+    reap(child);
+    exchange_stream(shared);
+    CALL(close(shared));
+    far_ended();
+}
+
+SCRIPT(two_children_use_it_in_turn) {
+    shared = connected_stream(AF_INET);
+    exchange_stream(shared);
+    pid_t idle = fork_child("idle", sleeps_and_uses_it);
+    reap(fork_child("child", sends_once));
+    RECEIVE_STREAM(shared, 5);
+    reap(idle);
+    exchange_stream(shared);
+}
+
+static int writes_by_another_program(void) {
+    CALL(dup2(shared, 1));
+    execl("/bin/echo", "echo", "hello", NULL);
+    return 1;
+}
+
+SCRIPT(child_executes_a_program_that_writes_to_it) {
+    shared = connected_stream(AF_INET);
+    exchange_stream(shared);
+    reap(fork_child("child", writes_by_another_program));
+    RECEIVE_STREAM(shared, 6);
+    exchange_stream(shared);
+}
+
+static int executes_true(void) {
+    execl("/bin/true", "true", NULL);
+    return 1;
+}
+
+SCRIPT(child_executes_a_program_that_has_it_open) {
+    shared = connected_stream(AF_INET);
+    exchange_stream(shared);
+    reap(fork_child("child", executes_true));
+    exchange_stream(shared);
+    CALL(close(shared));
+    far_ended();
+}
+
+static int passes_it_on_and_ends(void) {
+    fork_child("grandchild", sleeps_and_uses_it);
+    exchange_stream(shared);
+    return 0;
+}
+
+SCRIPT(parent_ends_and_its_child_goes_on) {
+    shared = connected_stream(AF_INET);
+    pid_t child = fork_child("child", passes_it_on_and_ends);
+    CALL(close(shared));
+    reap(child);
+    far_ended();
+}
+
+static int serves_what_was_accepted(void) {
+    for (int i = 0; i < 30; i++) exchange_stream(shared);
+    CALL(close(shared));
+    return 0;
+}
+
+SCRIPT(child_for_each_connection_that_is_accepted) {
+    int listener = CALL(socket(AF_INET, SOCK_STREAM, 0));
+    CALL(bind(listener, V4(NEAR, PORT(0))));
+    CALL(listen(listener, 5));
+    for (int i = 0; i < 3; i++) {
+        struct peer_request request = { .command = PEER_DIAL, .to = PORT(0) };
+        say("far end dials: %d", far_asks(&request).length);
+        shared = CALL(accept(listener, NULL, NULL));
+        pid_t child = fork_child("server", serves_what_was_accepted);
+        CALL(close(shared));
+        reap(child);
+        far_ended();
+    }
+}
+
+SCRIPT(one_that_the_parent_keeps_a_copy_of) {
+    shared = connected_stream(AF_INET);
+    pid_t child = fork_child("child", serves_what_was_accepted);
+    sleep_ms(100);
+    exchange_stream(shared);
+    reap(child);
+    exchange_stream(shared);
+}
+
+SCRIPT(parent_has_a_copy_by_another_fd) {
+    shared = connected_stream(AF_INET);
+    pid_t child = fork_child("child", serves_what_was_accepted);
+    int copy = CALL(dup(shared));
+    CALL(close(shared));
+    exchange_stream(copy);
+    reap(child);
+    exchange_stream(copy);
+    CALL(close(copy));
+    far_ended();
+}
+
+SCRIPT(child_of_daemon_goes_on) {
+    shared = connected_stream(AF_INET);
+    exchange_stream(shared);
+    pid_t child = fork_child("daemon's parent", passes_it_on_and_ends);
+    reap(child);
+    sleep_ms(300);
+    exchange_stream(shared);
 }

@@ -10,7 +10,7 @@
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
-use std::sync::atomic::Ordering::{Acquire, Release};
+use std::sync::atomic::Ordering::{Acquire, Release, SeqCst};
 use std::time::{Duration, Instant};
 
 use nearwire_sys::descriptor::Descriptor;
@@ -111,10 +111,17 @@ impl Children {
 }
 
 impl Parent {
-    /// Has the parent look at what was claimed: `claims` times so far.
-    pub(super) fn await_answer(&self, claims: u64) {
+    /// Something was claimed: has the parent look.
+    pub(super) fn claimed(&self) {
+        if let Some(said) = self.words.as_ref().and_then(|words| words.first()) {
+            self.await_answer(said.fetch_add(1, SeqCst) + 1);
+        }
+    }
+
+    /// Until it has: something was claimed so many times so far.
+    fn await_answer(&self, claims: u64) {
         let Some(answered) = self.words.as_ref().and_then(|words| words.get(ANSWERED)) else { return };
-        let Some(bell) = self.bell.as_ref().filter(|_| answered.load(Acquire) > 0) else { return };
+        let Some(bell) = self.bell.as_ref().filter(|_| answered.load(SeqCst) > 0) else { return };
         bell.ring();
         let until = Instant::now() + ANSWER_WITHIN;
         while answered.load(Acquire) <= claims && Instant::now() < until && !self.has_ended() {

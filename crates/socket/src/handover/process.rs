@@ -1,7 +1,7 @@
 //! What a process does with sockets that others have too.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering::{Relaxed, Release};
+use std::sync::atomic::Ordering::Relaxed;
 
 use nearwire_frames::FlowSocket;
 use nearwire_sys::descriptor::Descriptor;
@@ -32,14 +32,13 @@ impl<H: Host> Sockets<H> {
         let has_others = self.has_children();
         self.follow_children();
         self.settle_young();
-        if !self.table.sockets().any(|socket| socket.is_accelerated() || socket.leftover.is_some()) {
-            return;
-        }
+        let has_connections = self.share_streams(has_others);
+        let has_sockets = self.table.sockets().any(|socket| socket.is_accelerated() || socket.leftover.is_some());
         // What comes to a port only one of the two processes has, and the other takes it from that one.
-        if !self.asks_agent() {
+        if has_sockets && !self.asks_agent() {
             self.use_all_sockets();
         }
-        if self.engine_ref().is_none() {
+        if !(has_connections || has_sockets && self.engine_ref().is_some()) {
             return;
         }
         self.children.forked = true;
@@ -158,21 +157,23 @@ impl<H: Host> Sockets<H> {
         direct::clear_all();
         self.forget_streams();
         self.claims_to_send = !was_prepared;
-        self.leave_engine_to_parent();
+        let parent = self.leave_engine_to_parent();
         for mut other in others {
-            other.leave_engine_to_parent();
+            let _ = other.leave_engine_to_parent();
             self.take_all_of(other, &mut moved);
         }
         self.no_others();
         let descendants = std::mem::take(&mut *self.children.family.descendants()).in_child();
-        self.children = Children::default();
+        let streams = std::mem::take(&mut self.children.streams).in_child(&parent, was_prepared);
+        self.inherits |= streams.are_inherited();
+        self.children = Children { streams, ..Children::default() };
         *self.children.family.descendants() = descendants;
         self.own_inodes.forked();
         self.begin_page();
     }
 
     /// In the child of a fork: what an engine has is the parent's, whose sockets it serves.
-    fn leave_engine_to_parent(&mut self) {
+    fn leave_engine_to_parent(&mut self) -> Arc<Parent> {
         let has_agent = self.asks_agent();
         let filters = match std::mem::replace(&mut self.engine, EngineState::Closed) {
             EngineState::Open(engine) => engine.into_filters_of_parent(),
@@ -208,6 +209,7 @@ impl<H: Host> Sockets<H> {
         // What is held is the parent's, and so is the timer thread.
         self.leaving = Leaving::new(&self.config);
         self.sets.forked(false);
+        parent
     }
 
     /// Does what children asked for, and has filters that were paused for them in force again.
@@ -249,6 +251,7 @@ impl<H: Host> Sockets<H> {
             return;
         }
         let Some(words) = self.children.family.words.get().cloned() else { return };
+        self.follow_claimed_streams();
         for id in self.ids() {
             let Some(inode) = self.get(id).and_then(Socket::inode) else { continue };
             let Some(word) = words.get(id.index() + 1).filter(|word| word.load(Relaxed) >> 8 == inode) else {
@@ -303,6 +306,7 @@ impl<H: Host> Sockets<H> {
         if self.inherits
             && let Some(id) = self.find(fd)
         {
+            self.claim_stream(fd);
             self.claim(id, Reason::ReadByChild);
         }
     }
@@ -321,13 +325,10 @@ impl<H: Host> Sockets<H> {
             flows.iter().for_each(|flow| filters.withdraw(*flow, shadow));
         }
         self.put_into_kernels_sets(id, false);
-        if let Some(words) = &parent.words
-            && let (Some(said), Some(word)) = (words.first(), words.get(id.index() + 1))
-        {
+        if let Some(word) = parent.words.as_ref().and_then(|words| words.get(id.index() + 1)) {
             let without_sets = if self.sets.has_closed_shared() { CLAIMED_WITHOUT_SETS } else { 0 };
             word.store(inode << 8 | without_sets | reason as u64, Relaxed);
-            let claims = said.fetch_add(1, Release) + 1;
-            parent.await_answer(claims);
+            parent.claimed();
         }
         if parent.has_ended() && reason == Reason::ReadByChild {
             self.settle_anew(id);
@@ -414,6 +415,7 @@ impl<H: Host> Sockets<H> {
         if !self.inherits {
             return;
         }
+        self.claim_registered_streams();
         for id in self.ids() {
             if self.get(id).is_some_and(|socket| socket.inherited.is_some()) && self.sets.has(id) {
                 self.claim(id, Reason::ReadByChild);

@@ -10,7 +10,7 @@ use nearwire_sys::descriptor::Descriptor;
 use nearwire_sys::tsc::monotonic_raw_ns;
 
 use super::options::StreamOptions;
-use super::{Adoption, Stream, Streams};
+use super::{Adoption, Stream};
 use crate::config::{self, Adopt, Role, Use};
 use crate::direct;
 use crate::engine::Engine;
@@ -37,25 +37,39 @@ const CALLS_GROW_BY: u16 = 8;
 impl<H: Host> Sockets<H> {
     /// A connection may come to be: so many calls on it go to the kernel before it is adopted. `false`: it never is.
     pub fn stream_opened(&mut self, fd: i32) -> bool {
-        let calls = match self.config.adopt {
-            Adopt::Never => return false,
-            Adopt::Auto => 2,
-            Adopt::Eager => 0,
-        };
+        if self.config.adopt == Adopt::Never {
+            return false;
+        }
         // Configuration and rules decide when it is connected.
         self.close_stream(fd);
         let id = self.table.new_place();
         self.table.reserve(id);
         self.table.name(fd, id);
-        direct::allow(fd, calls);
+        self.allow_first_calls(fd);
         self.streams.calls_after_overflow.remove(&fd);
         self.mistake.is_none() && !self.has_io_uring
+    }
+
+    /// So many calls on it go to the kernel before it is adopted.
+    pub(crate) fn allow_first_calls(&self, fd: i32) {
+        direct::allow(fd, if self.config.adopt == Adopt::Eager { 0 } else { 2 });
     }
 
     /// The calls that the kernel was to get were made. `is_server`: a listener accepted it.
     pub fn adopt_stream(&mut self, fd: i32, is_server: bool) -> Adoption {
         if self.is_carried(fd) {
             return Adoption::Carried;
+        }
+        match self.is_stream_alone(fd) {
+            Some(true) => {}
+            Some(false) => {
+                direct::allow(fd, CALLS_UNTIL_TRIED_AGAIN);
+                return Adoption::Later;
+            }
+            None => {
+                direct::allow_for_good(fd);
+                return Adoption::Never(Reason::ReadByChild);
+            }
         }
         if self.stays_lent(fd) {
             return Adoption::Later;
@@ -72,6 +86,8 @@ impl<H: Host> Sockets<H> {
             Ok(ifindex) => {
                 self.page.count(Counter::ConnectionsAdopted, 1);
                 self.tell_adopted(fd, ifindex);
+                // There is a timer thread from now on.
+                self.answers_children(true);
                 Adoption::Carried
             }
             Err(None) => {
@@ -162,15 +178,22 @@ impl<H: Host> Sockets<H> {
 
     /// Something that only the kernel does is about to be done to a connection: it has it from now on, until some calls more were made.
     pub fn release_stream(&mut self, fd: i32) {
+        self.claim_stream(fd);
         self.drive_streams();
         self.release_where_routed(fd, Reason::KernelCall);
     }
 
     /// The same for good.
     pub fn leave_stream(&mut self, fd: i32) {
+        self.claim_stream(fd);
+        self.leave_stream_for(fd, Reason::KernelCallForGood);
+        self.tell_children_of_others(fd);
+    }
+
+    pub(crate) fn leave_stream_for(&mut self, fd: i32, reason: Reason) {
         self.drive_streams();
-        self.release_now(fd, Reason::KernelCallForGood);
-        self.tell_left(fd);
+        self.release_now(fd, reason);
+        self.tell_left(fd, reason);
         self.streams.lent.remove(&fd);
         direct::allow_for_good(fd);
     }
@@ -182,6 +205,7 @@ impl<H: Host> Sockets<H> {
             self.release_now(fd, Reason::KernelCallForGood);
         }
         self.tell_closed(fd);
+        self.tell_children_of_close(fd);
         self.streams.lent.remove(&fd);
         direct::clear(fd);
         if let Some(id) = self.find(fd).filter(|id| self.get(*id).is_none()) {
@@ -197,9 +221,14 @@ impl<H: Host> Sockets<H> {
         self.streams.get(fd).map(|stream| stream.id)
     }
 
-    /// In the child of a fork that was not prepared for: its parent carries them.
+    /// The inode of one that the stack carries.
+    pub(crate) fn inode_of_stream(&self, fd: i32) -> Option<u64> {
+        self.streams.get(fd).map(|stream| stream.inode)
+    }
+
+    /// In the child of a fork: its parent carries them, and has this memory too, which is not to be copied for being freed.
     pub(crate) fn forget_streams(&mut self) {
-        self.streams = Streams::default();
+        std::mem::forget(std::mem::take(&mut self.streams));
     }
 
     /// The rings have no room, or a sender on this machine leaves it to a device to cut what it sends: the kernel gets the frames of all
@@ -232,7 +261,7 @@ impl<H: Host> Sockets<H> {
     }
 
     /// Gives a connection to the kernel until some calls more were made; `false`: the kernel has no route for it, or has it.
-    pub(super) fn release_where_routed(&mut self, fd: i32, reason: Reason) -> bool {
+    pub(crate) fn release_where_routed(&mut self, fd: i32, reason: Reason) -> bool {
         let remote = self.streams.get(fd).map(|stream| stream.flow.remote);
         let has_route = |(remote, engine): (_, &Engine<H>)| engine.stack_ref().interface_for(remote, None).is_ok();
         if !remote.zip(self.engine_ref()).is_some_and(has_route) {

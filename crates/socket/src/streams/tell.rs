@@ -50,8 +50,8 @@ impl<H: Host> Sockets<H> {
     }
 
     /// It is the kernel's for good.
-    pub(super) fn tell_left(&self, fd: i32) {
-        self.row_of_stream(fd).into_iter().for_each(|row| row.set_kernel(Reason::KernelCallForGood, 0));
+    pub(super) fn tell_left(&self, fd: i32, reason: Reason) {
+        self.row_of_stream(fd).into_iter().for_each(|row| row.set_kernel(reason, 0));
     }
 
     /// Its fd is closed.

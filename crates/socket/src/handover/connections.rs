@@ -1,0 +1,340 @@
+//! TCP connections that several processes have, by fork(2).
+//!
+//! One that is carried stays with the process that carries it, which goes on. Before its first use of a copy a child *claims* the connection: it says
+//! so in memory that both have, and the parent's timer thread gives it to the kernel for good. A child that never uses it (one that writes a dump, or executes
+//! something) costs the parent nothing. Where the parent has closed its copy, as servers do that have a child for each connection, the child adopts it
+//! like one of its own.
+//!
+//! ```text
+//! word of a connection   63-8  inode   2  others may have it   1  the parent has closed its copy   0  a child has claimed it
+//! ```
+//! A connection has its word from the first fork on that finds it open. A word with another inode is of another one: it was given out anew after
+//! [`WORDS`] others.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::SeqCst;
+
+use nearwire_frames::FlowSocket;
+use nearwire_sys::descriptor::Descriptor;
+use nearwire_sys::shared_words::SharedWords;
+
+use super::{ANSWERED, Parent, inode_of, stays_open};
+use crate::direct;
+use crate::epoll::Events;
+use crate::host::Host;
+use crate::id::SocketId;
+use crate::kept::peer_address;
+use crate::reason::Reason;
+use crate::sockets::Sockets;
+
+const CLAIMED: u64 = 1;
+const CLOSED: u64 = 2;
+/// A process may use it that does not look at the word: it is adopted by none.
+const OTHERS: u64 = 4;
+const INODE_SHIFT: u32 = 8;
+/// Words of connections are behind all others.
+pub(super) const FIRST_WORD: usize = ANSWERED + 1;
+pub(super) const WORDS: usize = 1 << 16;
+
+/// A connection of which several processes have an fd.
+#[derive(Debug, Clone, Copy)]
+struct Copied {
+    id: SocketId,
+    inode: u64,
+    /// Where its word is, behind [`FIRST_WORD`].
+    at: usize,
+}
+
+impl Copied {
+    fn word(self, words: &SharedWords) -> Option<&AtomicU64> {
+        words.get(FIRST_WORD + self.at)
+    }
+}
+
+/// One that was inherited.
+#[derive(Debug)]
+struct InheritedStream {
+    of: Copied,
+    parent: Arc<Parent>,
+}
+
+/// What a child may do with a connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Access {
+    /// Others may use it too: the kernel's.
+    Shared,
+    /// The parent may use it too, until it closes its copy.
+    AfterParent,
+    /// Nobody else has it.
+    Alone,
+}
+
+impl InheritedStream {
+    /// Says something of it; what was said before. `None`: it is not known, as the parent has closed it long ago.
+    fn say(&self, what: u64) -> Option<u64> {
+        let word = self.of.word(self.parent.words.as_ref()?)?;
+        let is_it = |word: u64| (word >> INODE_SHIFT == self.of.inode).then_some(word | what);
+        word.fetch_update(SeqCst, SeqCst, is_it).ok()
+    }
+
+    fn access(&self) -> Access {
+        match self.say(0) {
+            Some(word) if word & OTHERS != 0 => Access::Shared,
+            Some(word) if word & CLOSED != 0 || self.parent.has_ended() => Access::Alone,
+            Some(_) => Access::AfterParent,
+            None => Access::Shared,
+        }
+    }
+}
+
+/// By fd.
+#[derive(Debug, Default)]
+struct Copies(Vec<Option<Copied>>);
+
+impl Copies {
+    fn get(&self, fd: i32) -> Option<Copied> {
+        *self.0.get(usize::try_from(fd).ok()?)?
+    }
+
+    fn put(&mut self, fd: i32, copied: Copied) {
+        let Ok(place) = usize::try_from(fd) else { return };
+        if self.0.len() <= place {
+            self.0.resize(place + 1, None);
+        }
+        self.0[place] = Some(copied);
+    }
+
+    fn take(&mut self, fd: i32) -> Option<Copied> {
+        self.0.get_mut(usize::try_from(fd).ok()?)?.take()
+    }
+
+    fn all(&self) -> impl Iterator<Item = (i32, Copied)> {
+        // Places are fds.
+        self.0.iter().enumerate().filter_map(|(fd, copied)| Some((fd as i32, (*copied)?)))
+    }
+}
+
+/// What a process has from one that it descends from, and has not used.
+#[derive(Debug)]
+struct Inheritance {
+    copies: Copies,
+    parent: Arc<Parent>,
+}
+
+/// Connections of this process that others have, or had.
+#[derive(Debug, Default)]
+pub(crate) struct SharedStreams {
+    /// That were open here at a fork.
+    with_children: Copies,
+    /// How many had a word.
+    words_given: usize,
+    inherited: Vec<Inheritance>,
+    /// By fd: inherited, used here, and adopted when the parent has closed its copy.
+    awaited: HashMap<i32, InheritedStream>,
+    /// Fds of what children have claimed.
+    claimed: HashSet<i32>,
+}
+
+impl SharedStreams {
+    /// What the child of a fork makes of it.
+    pub(super) fn in_child(self, parent: &Arc<Parent>, was_prepared: bool) -> SharedStreams {
+        let mut inherited = self.inherited;
+        if was_prepared {
+            inherited.push(Inheritance { copies: self.with_children, parent: parent.clone() });
+        }
+        SharedStreams { inherited, ..SharedStreams::default() }
+    }
+
+    pub(super) fn are_inherited(&self) -> bool {
+        self.all_inherited().next().is_some()
+    }
+
+    fn all_inherited(&self) -> impl Iterator<Item = (i32, InheritedStream)> {
+        self.inherited.iter().flat_map(|from| {
+            from.copies.all().map(|(fd, of)| (fd, InheritedStream { of, parent: from.parent.clone() }))
+        })
+    }
+
+    fn is_inherited(&self, fd: i32) -> bool {
+        self.inherited.iter().any(|from| from.copies.get(fd).is_some())
+    }
+
+    fn take_inherited(&mut self, fd: i32) -> Option<InheritedStream> {
+        let take =
+            |from: &mut Inheritance| from.copies.take(fd).map(|of| InheritedStream { of, parent: from.parent.clone() });
+        self.inherited.iter_mut().find_map(take)
+    }
+}
+
+impl<H: Host> Sockets<H> {
+    /// fork(2) follows. Whether the child gets connections that it is to claim. `has_others`: earlier children live.
+    pub(super) fn share_streams(&mut self, has_others: bool) -> bool {
+        // A pause for datagrams would have the kernel take its frames.
+        let is_paused = self.table.sockets().any(|socket| socket.has_flows());
+        for (_, inherited) in self.children.streams.all_inherited() {
+            inherited.say(OTHERS);
+        }
+        let mut are_shared = false;
+        for fd in self.fds_of_streams() {
+            if direct::is_for_good(fd) {
+                self.children.streams.with_children.take(fd);
+            } else if !self.children.streams.is_inherited(fd) {
+                let is_shared = self.share_stream(fd, has_others, is_paused).is_some();
+                are_shared |= is_shared;
+                if !is_shared {
+                    self.leave_stream(fd);
+                }
+            }
+        }
+        are_shared
+    }
+
+    fn fds_of_streams(&self) -> Vec<i32> {
+        let is_stream = |fd: &i32| self.find(*fd).is_some_and(|id| self.get(id).is_none());
+        (0..self.table.fds_end()).filter(is_stream).collect()
+    }
+
+    /// `None`: it is none that a child could use by itself.
+    fn share_stream(&mut self, fd: i32, has_others: bool, is_paused: bool) -> Option<()> {
+        if self.children.streams.awaited.contains_key(&fd) {
+            return None;
+        }
+        let words = self.children.family.words()?.clone();
+        match self.children.streams.with_children.get(fd) {
+            Some(copied) if has_others => _ = copied.word(&words)?.fetch_or(OTHERS, SeqCst),
+            Some(copied) => copied.word(&words)?.store(copied.inode << INODE_SHIFT, SeqCst),
+            None => {
+                let copied = self.new_copy(fd)?;
+                copied.word(&words)?.store(copied.inode << INODE_SHIFT, SeqCst);
+                self.children.streams.with_children.put(fd, copied);
+            }
+        }
+        if self.is_carried(fd) {
+            if is_paused {
+                self.release_where_routed(fd, Reason::AfterFork);
+            }
+            // Claims are answered also while the program computes: there is a timer thread.
+            self.children.has_what_stays = true;
+            self.answers_children(true);
+        }
+        Some(())
+    }
+
+    fn new_copy(&mut self, fd: i32) -> Option<Copied> {
+        let id = self.find(fd)?;
+        let inode = match self.inode_of_stream(fd) {
+            Some(inode) => inode,
+            None => {
+                let shadow = Descriptor::new(fd)?;
+                // Listeners, and those to come, are no connections.
+                peer_address(shadow)?;
+                inode_of(shadow)?
+            }
+        };
+        let at = self.children.streams.words_given % WORDS;
+        self.children.streams.words_given += 1;
+        Some(Copied { id, inode, at })
+    }
+
+    /// Before the first use of a connection that this process has from its parent. Whether it was that.
+    #[inline]
+    pub fn claim_stream(&mut self, fd: i32) -> bool {
+        self.inherits && self.claim_inherited_stream(fd)
+    }
+
+    #[cold]
+    fn claim_inherited_stream(&mut self, fd: i32) -> bool {
+        let Some(inherited) = self.children.streams.take_inherited(fd) else { return false };
+        if inherited.say(CLAIMED).is_some_and(|before| before & (CLAIMED | CLOSED) == 0) {
+            inherited.parent.claimed();
+        }
+        if let Some(shadow) = Descriptor::new(fd) {
+            let socket = FlowSocket { descriptor: shadow, inode: inherited.of.inode };
+            self.sets.handed_over(inherited.of.id, socket, Events::empty(), false);
+        }
+        match inherited.access() {
+            Access::Shared => direct::allow_for_good(fd),
+            Access::AfterParent => {
+                self.children.streams.awaited.insert(fd, inherited);
+                self.allow_first_calls(fd);
+            }
+            Access::Alone => self.allow_first_calls(fd),
+        }
+        true
+    }
+
+    /// Sets were inherited too, and connections in them may be registered nowhere in the kernel.
+    pub(super) fn claim_registered_streams(&mut self) {
+        let is_registered = |(_, inherited): &(i32, InheritedStream)| self.sets.has(inherited.of.id);
+        let registered = self.children.streams.all_inherited().filter(is_registered).map(|(fd, _)| fd);
+        for fd in registered.collect::<Vec<_>>() {
+            self.claim_stream(fd);
+        }
+    }
+
+    /// Whether a connection may be adopted now as far as other processes go; `None`: never.
+    pub(crate) fn is_stream_alone(&mut self, fd: i32) -> Option<bool> {
+        self.follow_children();
+        if direct::is_for_good(fd) {
+            return None;
+        }
+        let Some(awaited) = self.children.streams.awaited.get(&fd) else { return Some(true) };
+        let access = awaited.access();
+        if access != Access::AfterParent {
+            self.children.streams.awaited.remove(&fd);
+        }
+        match access {
+            Access::Shared => None,
+            Access::AfterParent => Some(false),
+            Access::Alone => Some(true),
+        }
+    }
+
+    /// Gives the kernel the connections that children have claimed.
+    pub(super) fn follow_claimed_streams(&mut self) {
+        for fd in self.fds_of_streams() {
+            if !direct::is_for_good(fd) && self.is_claimed(fd) {
+                self.leave_stream_for(fd, Reason::ReadByChild);
+                self.children.streams.claimed.insert(fd);
+            }
+        }
+    }
+
+    fn is_claimed(&self, fd: i32) -> bool {
+        self.word_of_stream(fd).is_some_and(|word| word.load(SeqCst) & CLAIMED != 0)
+    }
+
+    /// The word by which children of this process hear of a connection, if some have it.
+    fn word_of_stream(&self, fd: i32) -> Option<&AtomicU64> {
+        self.children.streams.with_children.get(fd)?.word(self.children.family.words.get()?)
+    }
+
+    /// The program has done something with a connection after which others may have it, and nobody knows who.
+    pub(crate) fn tell_children_of_others(&mut self, fd: i32) {
+        self.children.streams.claimed.remove(&fd);
+        if let Some(word) = self.word_of_stream(fd) {
+            word.fetch_or(OTHERS, SeqCst);
+        }
+    }
+
+    /// An fd is about to be closed, and the kernel has its connection.
+    pub(crate) fn tell_children_of_close(&mut self, fd: i32) {
+        let is_followed = self.children.streams.claimed.remove(&fd) || !direct::is_for_good(fd);
+        if let Some(word) = self.word_of_stream(fd).filter(|_| is_followed) {
+            word.fetch_or(CLOSED, SeqCst);
+        }
+        let streams = &mut self.children.streams;
+        streams.with_children.take(fd);
+        streams.take_inherited(fd);
+        streams.awaited.remove(&fd);
+    }
+
+    /// Whether the end of this process, or the program that it executes, takes nothing from a connection that it has from its parent.
+    #[must_use]
+    pub fn is_parents_stream(&self, fd: i32, before_exec: bool) -> bool {
+        let is_inherited = self.children.streams.is_inherited(fd);
+        is_inherited && !(before_exec && Descriptor::new(fd).is_some_and(stays_open))
+    }
+}
