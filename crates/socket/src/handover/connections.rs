@@ -14,7 +14,7 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
-use std::sync::atomic::Ordering::SeqCst;
+use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 
 use nearwire_frames::FlowSocket;
 use nearwire_sys::descriptor::Descriptor;
@@ -176,17 +176,29 @@ impl<H: Host> Sockets<H> {
         for (_, inherited) in self.children.streams.all_inherited() {
             inherited.say(OTHERS);
         }
+        let Some(words) = self.children.family.words().cloned() else {
+            self.fds_of_streams().into_iter().for_each(|fd| self.leave_stream(fd));
+            return false;
+        };
         let mut are_shared = false;
         for fd in self.fds_of_streams() {
             if direct::is_for_good(fd) {
                 self.children.streams.with_children.take(fd);
             } else if !self.children.streams.is_inherited(fd) {
-                let is_shared = self.share_stream(fd, has_others, is_paused).is_some();
+                let is_shared = self.share_stream(fd, &words, has_others).is_some();
                 are_shared |= is_shared;
                 if !is_shared {
                     self.leave_stream(fd);
                 }
+                if is_paused {
+                    self.release_where_routed(fd, Reason::AfterFork);
+                }
             }
+        }
+        if self.streams.are_carried() {
+            // Claims are answered also while the program computes: there is a timer thread.
+            self.children.has_what_stays = true;
+            self.answers_children(true);
         }
         are_shared
     }
@@ -197,27 +209,18 @@ impl<H: Host> Sockets<H> {
     }
 
     /// `None`: it is none that a child could use by itself.
-    fn share_stream(&mut self, fd: i32, has_others: bool, is_paused: bool) -> Option<()> {
+    fn share_stream(&mut self, fd: i32, words: &SharedWords, has_others: bool) -> Option<()> {
         if self.children.streams.awaited.contains_key(&fd) {
             return None;
         }
-        let words = self.children.family.words()?.clone();
         match self.children.streams.with_children.get(fd) {
-            Some(copied) if has_others => _ = copied.word(&words)?.fetch_or(OTHERS, SeqCst),
-            Some(copied) => copied.word(&words)?.store(copied.inode << INODE_SHIFT, SeqCst),
+            Some(copied) if has_others => _ = copied.word(words)?.fetch_or(OTHERS, Relaxed),
+            Some(copied) => copied.word(words)?.store(copied.inode << INODE_SHIFT, Relaxed),
             None => {
                 let copied = self.new_copy(fd)?;
-                copied.word(&words)?.store(copied.inode << INODE_SHIFT, SeqCst);
+                copied.word(words)?.store(copied.inode << INODE_SHIFT, Relaxed);
                 self.children.streams.with_children.put(fd, copied);
             }
-        }
-        if self.is_carried(fd) {
-            if is_paused {
-                self.release_where_routed(fd, Reason::AfterFork);
-            }
-            // Claims are answered also while the program computes: there is a timer thread.
-            self.children.has_what_stays = true;
-            self.answers_children(true);
         }
         Some(())
     }

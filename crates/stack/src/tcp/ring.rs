@@ -1,7 +1,7 @@
 //! Bytes in a ring that grows: what both buffers of a connection are made of.
 
-/// The smallest ring that is allocated, bytes.
-const LEAST_BYTES: usize = 4096;
+/// The smallest ring that is allocated. Two of them are most of what an idle connection takes, and a fork copies the tables of their pages.
+const LEAST_BYTES: usize = 1024;
 
 /// A ring of bytes. It knows where its first byte is and not which of the others mean something. Nothing is allocated before the first byte
 /// is written; it grows by doubling, so that a connection pays for what it really holds.
