@@ -22,7 +22,9 @@ use nearwire_sys::socket;
 use nearwire_sys::tcp_repair::{self, ESTABLISHED, Negotiated, Queue, Repair, RoundTrip, Window};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
-use rustix::net::sockopt::{self, set_socket_reuseaddr, socket_error, socket_reuseaddr};
+use rustix::net::sockopt::{
+    self, set_socket_keepalive, set_socket_reuseaddr, socket_error, socket_keepalive, socket_reuseaddr,
+};
 use rustix::net::{
     RecvFlags, SendFlags, Shutdown, bind, connect, connect_unspec, getpeername, getsockname, recv, send, shutdown,
 };
@@ -64,8 +66,17 @@ pub struct Connection {
     pub timestamp: Option<Timestamp>,
     /// Round trips as the kernel measured them. It measures anew when it has the connection again.
     pub round_trip: Option<RoundTrip>,
-    /// `SO_REUSEADDR`, which the kernel shows as another value while a connection is frozen, and forgets when it is thawed.
+    /// Of its options.
+    pub set: Set,
+}
+
+/// Options as the program set them, of which a parked shadow shows other values.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Set {
+    /// `SO_REUSEADDR`, which the kernel changes when a connection is frozen, and again when it is thawed.
     pub reuse_address: bool,
+    /// `SO_KEEPALIVE`: a parked shadow hears nothing of the far end, and would send probes, and reset the connection in the end.
+    pub keepalive: bool,
 }
 
 /// The clock of a connection's timestamps.
@@ -164,6 +175,7 @@ pub fn adopt(shadow: impl AsFd) -> Result<Connection, AdoptionError> {
 pub fn adopt_by(shadow: impl AsFd, repair: &SetRepair<'_>) -> Result<Connection, AdoptionError> {
     let shadow = shadow.as_fd();
     let connection = freeze(shadow, repair)?;
+    set_socket_keepalive(shadow, false).asked("SO_KEEPALIVE")?;
     let parked = Connection {
         unacknowledged_sequence: connection.unacknowledged_sequence.wrapping_add(connection.sent.len() as u32),
         sent: Vec::new(),
@@ -204,25 +216,29 @@ pub fn release_by(shadow: impl AsFd, connection: &Connection, repair: &SetRepair
     let shadow = shadow.as_fd();
     put_back(shadow, connection)?;
     // A probe tells the far end the window; its answer tells what it has.
-    thaw(shadow, repair, Repair::Thaw, connection.reuse_address)?;
+    thaw(shadow, repair, Repair::Thaw, connection.set)?;
     write(shadow, &connection.unsent, "send")
 }
 
 /// Thaws a shadow, and sets again what that resets.
-fn thaw(shadow: BorrowedFd<'_>, repair: &SetRepair<'_>, how: Repair, reuse_address: bool) -> Result<(), AdoptionError> {
+fn thaw(shadow: BorrowedFd<'_>, repair: &SetRepair<'_>, how: Repair, set: Set) -> Result<(), AdoptionError> {
     repair(how).asked("TCP_REPAIR")?;
-    set_socket_reuseaddr(shadow, reuse_address).asked("SO_REUSEADDR")
+    set_socket_reuseaddr(shadow, set.reuse_address).asked("SO_REUSEADDR")?;
+    match set.keepalive {
+        true => set_socket_keepalive(shadow, true).asked("SO_KEEPALIVE"),
+        false => Ok(()),
+    }
 }
 
 /// Makes a parked shadow what the kernel's socket is after its connection has ended: not connected, and shut both ways (`tcp_done` of
-/// net/ipv4/tcp.c). A read finds the end, a write fails by EPIPE. Nothing is sent. `reuse_address`: as the connection was adopted with.
+/// net/ipv4/tcp.c). A read finds the end, a write fails by EPIPE. Nothing is sent. `set`: as the connection was adopted with.
 ///
 /// # Errors
 /// See [`AdoptionError`]. The shadow is no connection any more.
-pub fn end_by(shadow: impl AsFd, reuse_address: bool, repair: &SetRepair<'_>) -> Result<(), AdoptionError> {
+pub fn end_by(shadow: impl AsFd, set: Set, repair: &SetRepair<'_>) -> Result<(), AdoptionError> {
     let shadow = shadow.as_fd();
     disconnect(shadow)?;
-    thaw(shadow, repair, Repair::ThawSilently, reuse_address)?;
+    thaw(shadow, repair, Repair::ThawSilently, set)?;
     match shutdown(shadow, Shutdown::Both) {
         // It says so, and shuts it (`inet_shutdown`).
         Ok(()) | Err(Errno::NOTCONN) => Ok(()),
@@ -232,12 +248,15 @@ pub fn end_by(shadow: impl AsFd, reuse_address: bool, repair: &SetRepair<'_>) ->
 
 /// Freezes a connection and reads what the kernel knows of it.
 fn freeze(shadow: BorrowedFd<'_>, repair: &SetRepair<'_>) -> Result<Connection, AdoptionError> {
-    let reuse_address = socket_reuseaddr(shadow).asked("SO_REUSEADDR")?;
+    let set = Set {
+        reuse_address: socket_reuseaddr(shadow).asked("SO_REUSEADDR")?,
+        keepalive: socket_keepalive(shadow).asked("SO_KEEPALIVE")?,
+    };
     repair(Repair::Freeze).asked("TCP_REPAIR")?;
-    let read = read(shadow).map(|connection| Connection { reuse_address, ..connection });
+    let read = read(shadow).map(|connection| Connection { set, ..connection });
     if read.is_err() {
         // It has not changed, and goes on.
-        thaw(shadow, repair, Repair::ThawSilently, reuse_address)?;
+        thaw(shadow, repair, Repair::ThawSilently, set)?;
     }
     read
 }
@@ -287,7 +306,7 @@ fn read(shadow: BorrowedFd<'_>) -> Result<Connection, AdoptionError> {
             has_selective_acknowledgement: facts.has_selective_acknowledgement,
             timestamp,
             round_trip: facts.round_trip,
-            reuse_address: false,
+            set: Set::default(),
         });
     }
     Err(AdoptionError::Unsteady { local, peer })

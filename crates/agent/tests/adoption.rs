@@ -8,7 +8,7 @@ use std::io::{ErrorKind, Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 use std::time::{Duration, Instant};
 
-use nearwire_agent::adoption::{AdoptionError, adopt, end_by, release, slipped};
+use nearwire_agent::adoption::{AdoptionError, Set, adopt, end_by, release, slipped};
 use nearwire_agent::give_back::{GivenBack, Sender};
 use nearwire_frames::ports::xdp::{Steer, XdpConfig, XdpMode, XdpPort};
 use nearwire_frames::{Port, RawPort};
@@ -117,8 +117,8 @@ fn connection_that_is_ended_reads_as_ended_and_keeps_its_address_option() {
         let [mut stream, mut far_stream] = connect(near, far, |end| end.ipv4.into(), false);
         set_socket_reuseaddr(&stream, reuses).unwrap();
         let connection = adopt(&stream).unwrap();
-        assert_eq!(connection.reuse_address, reuses);
-        end_by(&stream, connection.reuse_address, &|repair| set_repair(&stream, repair)).unwrap();
+        assert_eq!(connection.set, Set { reuse_address: reuses, keepalive: false });
+        end_by(&stream, connection.set, &|repair| set_repair(&stream, repair)).unwrap();
         assert_eq!(socket_reuseaddr(&stream).unwrap(), reuses);
         assert_eq!(stream.read(&mut [0]).unwrap(), 0);
         assert_eq!(stream.write(&[0]).unwrap_err().kind(), ErrorKind::BrokenPipe);

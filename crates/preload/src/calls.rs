@@ -11,5 +11,6 @@ pub mod process;
 pub mod receive;
 pub mod send;
 pub mod stream;
+pub mod stream_options;
 pub mod table;
 pub mod tcp;

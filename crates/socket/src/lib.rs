@@ -61,7 +61,7 @@ mod transfer;
 pub mod wait;
 
 /// What the calls of this crate speak of.
-pub use nearwire_stack::{Datagram, Family, Message, SourceFilter};
+pub use nearwire_stack::{Datagram, Family, Message, SourceFilter, TcpInfo};
 
 pub use bell::{Bell, Woken};
 pub use engines::{Component, ENGINES_MOST, FirstUse, Moved, Wish};
@@ -69,6 +69,7 @@ pub use epoll_sets::{AskKernel, Asked, Collected, Concerns, Control, Operation, 
 pub use host::{Host, HostPort, PortWanted, ThisHost};
 pub use id::SocketId;
 pub use kept::Ancillary;
+
 pub use now::{Clocks, Now};
 pub use reason::{Reason, Why};
 pub use send_run::{Held, Sight};

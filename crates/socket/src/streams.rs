@@ -12,6 +12,7 @@
 //!
 //! A thread may compute for long: the timer thread does what is due then ([`Sockets::drive_streams`]).
 
+mod asked;
 mod change;
 mod lent;
 mod options;

@@ -9,7 +9,7 @@
 
 use std::os::fd::AsFd;
 
-use nearwire_agent::adoption::{self, AdoptionError, Connection, SetRepair};
+use nearwire_agent::adoption::{self, AdoptionError, Connection, Set, SetRepair};
 use nearwire_stack::{
     AdoptError, ConnectionId, ExportError, Stack, TcpFacts, TcpOptions, TcpRoundTrip, TcpTimestamp, TcpWindow,
 };
@@ -87,10 +87,10 @@ impl Carried {
         self.id
     }
 
-    /// `SO_REUSEADDR`, as the program has set it.
+    /// Options as the program has set them, of which its shadow shows other values.
     #[must_use]
-    pub const fn reuses_address(&self) -> bool {
-        self.taken.reuse_address
+    pub const fn set(&self) -> Set {
+        self.taken.set
     }
 
     /// Gives the stack what came to the parked shadow since this was last called; how many bytes. The far end does not send them again.

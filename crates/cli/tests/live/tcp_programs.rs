@@ -262,7 +262,7 @@ import socket, sys
 listener = socket.create_server((sys.argv[1], int(sys.argv[2])))
 connection, _ = listener.accept()
 while data := connection.recv(1000):
-    if data == b'info': connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 104)
+    if data == b'clamp': connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_WINDOW_CLAMP)
     connection.sendall(data)
 ";
 
@@ -286,7 +286,7 @@ fn status_tells_who_has_a_connection_and_since_when() {
     let bytes = adopted["counters"]["received_bytes"].as_u64().unwrap();
     assert!((1500..=2000).contains(&bytes) && bytes.is_multiple_of(100), "{adopted:#}");
 
-    ask(&stream, b"info");
+    ask(&stream, b"clamp");
     let released = told_within(server.id(), |socket| socket["accelerated"] == false);
     assert_eq!(released["reason"], "KernelCall", "{released:#}");
     let connection = &released["connection"];
@@ -296,6 +296,25 @@ fn status_tells_who_has_a_connection_and_since_when() {
         page.contains("TCP, adopted once, the kernel's for 0s: the program did what only the kernel does"),
         "{page}"
     );
+    drop(stream);
+    end(server);
+}
+
+#[test]
+fn connection_sends_segments_as_long_as_the_path_takes() {
+    let Some(bed) = Bed::lay() else { return };
+    let (near, far) = (bed.cable.near(), bed.cable.far());
+    let words = ["python3", "-c", ANSWERS, &near.ipv4.to_string(), "7393"].map(str::to_owned);
+    let mut server = start(&bed, near, &words, Some("auto"));
+    await_listener(near, "7393", &mut server);
+    let connect = || TcpStream::connect((near.ipv4, 7393));
+    let stream = far.namespace.enter(connect).unwrap().unwrap();
+    stream.set_read_timeout(Some(TIMEOUT)).unwrap();
+    (0..20).for_each(|_| ask(&stream, &[7; 100]));
+    told_within(server.id(), |socket| socket["accelerated"] == true);
+    (0..100).for_each(|_| ask(&stream, &[7; 1000]));
+    let frames = &status_of(&server.id().to_string())["counters"]["frames_sent"];
+    assert!((110..190).contains(&frames.as_u64().unwrap()), "{frames}");
     drop(stream);
     end(server);
 }

@@ -205,8 +205,8 @@ fn group_changed(fd: c_int, option: &GroupOption) {
     });
 }
 
-/// getsockopt(2), where this library knows the answer: SO_ERROR, of an error that it keeps for a later call, and SO_REUSEADDR of a connection that
-/// is carried. What the kernel answers by its own sends is brought up to date.
+/// getsockopt(2), where this library knows the answer: SO_ERROR, of an error that it keeps for a later call, and SO_REUSEADDR and SO_KEEPALIVE of a
+/// connection that is carried. What the kernel answers by its own sends is brought up to date.
 ///
 /// # Safety
 /// `value` and `length` are those of a call that the program makes.
@@ -215,7 +215,8 @@ pub unsafe fn get(fd: c_int, level: c_int, option: c_int, value: *mut c_void, le
         state::with_fd(fd, |sockets| sockets.about_to_ask_mtu(fd));
         return None;
     }
-    let is_known = level == libc::SOL_SOCKET && matches!(option, libc::SO_ERROR | libc::SO_REUSEADDR);
+    let is_known =
+        level == libc::SOL_SOCKET && matches!(option, libc::SO_ERROR | libc::SO_REUSEADDR | libc::SO_KEEPALIVE);
     if !is_known || !is_plausible(length, size_of::<socklen_t>()) || !is_plausible(value, size_of::<c_int>()) {
         return None;
     }
@@ -226,7 +227,8 @@ pub unsafe fn get(fd: c_int, level: c_int, option: c_int, value: *mut c_void, le
         }
         let known = state::with_fd(fd, |sockets| match option {
             libc::SO_ERROR => sockets.take_pending_error(fd),
-            _ => sockets.reuses_address(fd).map(c_int::from),
+            libc::SO_KEEPALIVE => sockets.set_of_stream(fd).map(|set| set.keepalive.into()),
+            _ => sockets.set_of_stream(fd).map(|set| set.reuse_address.into()),
         })??;
         value.cast::<c_int>().write_unaligned(known);
         length.write_unaligned(size_of::<c_int>() as socklen_t);

@@ -3,9 +3,13 @@
 use libc::{c_int, c_uint, size_t, ssize_t};
 use nearwire_socket::Reason;
 
+use nearwire_sys::descriptor::Descriptor;
+
 use super::receive::{self, Into};
+use super::{adoption, direct, tcp};
 use crate::c_types::segments::single;
 use crate::errno::fail;
+use crate::probe::is_readable;
 use crate::{marks, real, state};
 
 /// The longest datagram.
@@ -45,6 +49,63 @@ pub fn splice_from(from: c_int, to: c_int, length: size_t, flags: c_uint) -> Opt
     let Ok(count) = usize::try_from(taken) else { return Some(taken) };
     // SAFETY: so many bytes of the vector were written.
     Some(if count == 0 { 0 } else { unsafe { real::write(to, bytes.as_ptr().cast(), count) } })
+}
+
+/// sendfile(2) of more than this is the kernel's, which sends from where the file is and has the device cut it.
+const FILE_BYTES_MOST: usize = 64 << 10;
+
+/// sendfile(2) to a connection: a whole call of the program. A short piece of a file is copied. `original` makes the call.
+///
+/// # Safety
+/// `offset` is null or points to the place in the file.
+pub unsafe fn send_file(
+    (out, from): (c_int, c_int),
+    offset: *mut i64,
+    count: size_t,
+    original: impl Fn() -> ssize_t,
+) -> ssize_t {
+    let by_kernel = || {
+        adoption::release(out);
+        direct::sends(out, 0, &original).unwrap_or_else(|| {
+            adoption::leave(out);
+            original()
+        })
+    };
+    if !tcp::is_carried(out) || count == 0 || !(offset.is_null() || is_readable(offset, size_of::<i64>())) {
+        return by_kernel();
+    }
+    // SAFETY: the caller's; a plain question about an fd else.
+    let place =
+        unsafe { if offset.is_null() { libc::lseek64(from, 0, libc::SEEK_CUR) } else { offset.read_unaligned() } };
+    let Some(bytes) = short_piece(from, place, count) else { return by_kernel() };
+    let only = single(bytes.as_ptr().cast_mut().cast(), bytes.len());
+    // SAFETY: the segment is the vector.
+    let sent =
+        unsafe { tcp::send(out, (only.as_ptr(), 1), 0, || real::send(out, bytes.as_ptr().cast(), bytes.len(), 0)) };
+    if sent > 0 {
+        // SAFETY: the caller's; a plain call on an fd else.
+        unsafe {
+            match offset.is_null() {
+                true => _ = libc::lseek64(from, place + sent as i64, libc::SEEK_SET),
+                false => offset.write_unaligned(place + sent as i64),
+            }
+        }
+    }
+    sent
+}
+
+/// What is at a place of a regular file, up to so many bytes and to its end. `None`: nothing is, it is much, or it is none.
+fn short_piece(file: c_int, place: i64, count: size_t) -> Option<Vec<u8>> {
+    let file = Descriptor::new(file)?;
+    let status = rustix::fs::fstat(file).ok()?;
+    if !rustix::fs::FileType::from_raw_mode(status.st_mode).is_file() {
+        return None;
+    }
+    let rest = usize::try_from(status.st_size.checked_sub(place)?).ok()?.min(count);
+    let mut bytes = vec![0; Some(rest).filter(|rest| (1..=FILE_BYTES_MOST).contains(rest))?];
+    let found = rustix::io::pread(file, &mut bytes[..], u64::try_from(place).ok()?).ok()?;
+    bytes.truncate(found);
+    Some(bytes).filter(|bytes| !bytes.is_empty())
 }
 
 /// Bytes that a pipe has room for; `None`: it is no pipe, and the kernel says so.

@@ -152,17 +152,29 @@ pub const CONNECTIONS: &[(&str, Connection)] = &[
         Connection::Carried,
     ),
     (
-        "`recv`, `recvfrom`, `read`, `readv`, `preadv2` at no place, `recvmsg`, with no flags but `MSG_DONTWAIT`, `MSG_PEEK`, `MSG_NOSIGNAL` and `MSG_CMSG_CLOEXEC`",
+        "`recv`, `recvfrom`, `read`, `readv`, `preadv2` at no place, `recvmsg`, with no flags but `MSG_DONTWAIT`, `MSG_PEEK`, `MSG_NOSIGNAL`, `MSG_CMSG_CLOEXEC` and `MSG_WAITALL` (not with `MSG_PEEK`, nor in `recvmsg`)",
         Connection::Carried,
     ),
     ("`poll`, `select`, `epoll_ctl`, `epoll_wait` and their kin", Connection::Carried),
     (
-        "`fcntl` with `F_GETFL`, `F_SETFL`, `F_GETFD` or `F_SETFD`; `getsockname`, `getpeername`; `getsockopt` of a level other than `IPPROTO_TCP`",
+        "`fcntl` with `F_GETFL`, `F_SETFL`, `F_GETFD` or `F_SETFD`; `getsockname`, `getpeername`; `ioctl` with `FIONBIO`, `FIONREAD`, `SIOCOUTQ`, `SIOCOUTQNSD`, `FIOCLEX` or `FIONCLEX`",
         Connection::Carried,
     ),
-    ("`setsockopt`, `getsockopt` of level `IPPROTO_TCP`, `connect`", Connection::Released),
     (
-        "as long as one is set: `TCP_CORK`, `TCP_INQ`, `TCP_NOTSENT_LOWAT`, `SO_OOBINLINE`, `SO_ZEROCOPY`, `SO_TIMESTAMP` and its kin, `SO_MARK`, `SO_MAX_PACING_RATE`, `IP_MINTTL`, `IPV6_MINHOPCOUNT`",
+        "`getsockopt` of a level other than `IPPROTO_TCP`, and of that with `TCP_INFO` (what the stack knows, in place of what the kernel does), `TCP_MAXSEG`, `TCP_NODELAY`, `TCP_CORK`, `TCP_QUICKACK`, `TCP_CONGESTION`, `TCP_USER_TIMEOUT`, and what is about keepalives",
+        Connection::Carried,
+    ),
+    (
+        "`setsockopt` with `SO_RCVTIMEO`, `SO_SNDTIMEO`, `SO_RCVLOWAT`, `SO_LINGER`, `SO_PRIORITY`, `SO_SNDBUF`, `SO_RCVBUF`, `TCP_NODELAY`, `TCP_CORK`, `TCP_QUICKACK`, `TCP_KEEPIDLE`, `TCP_KEEPINTVL`, `TCP_KEEPCNT`, `TCP_USER_TIMEOUT`, `IP_TOS`, `IP_TTL`, `IPV6_TCLASS` or `IPV6_UNICAST_HOPS`",
+        Connection::Carried,
+    ),
+    ("`sendfile` of up to 64 KiB of a regular file", Connection::Carried),
+    (
+        "any other `setsockopt`, or `getsockopt` of level `IPPROTO_TCP`; `connect`; a longer `sendfile`",
+        Connection::Released,
+    ),
+    (
+        "as long as one is set: `TCP_INQ`, `TCP_NOTSENT_LOWAT`, `SO_OOBINLINE`, `SO_ZEROCOPY`, `SO_TIMESTAMP` and its kin, `SO_MARK`, `SO_MAX_PACING_RATE`, `IP_MINTTL`, `IPV6_MINHOPCOUNT`",
         Connection::Released,
     ),
     ("the interface goes down, its port is lost, or the agent ends", Connection::Released),
@@ -176,7 +188,7 @@ pub const CONNECTIONS: &[(&str, Connection)] = &[
         Connection::Left,
     ),
     ("`shutdown`, `close`, and the end of the process", Connection::Left),
-    ("`ioctl`, `epoll_ctl` of a set that another process made", Connection::Left),
+    ("any other `ioctl`; `epoll_ctl` of a set that another process made", Connection::Left),
     ("`fork`, as long as the child uses its copy for nothing but `close`", Connection::Carried),
     (
         "`fork`, and the child uses its copy while the parent has not closed its own; `daemon`; a second `fork` while a child lives, in the children",
@@ -187,7 +199,7 @@ pub const CONNECTIONS: &[(&str, Connection)] = &[
         Connection::Left,
     ),
     (
-        "`sendfile`, `splice`, `fdopen`, `sendmmsg`, `recvmmsg`, any other flag, control messages, a receive of no bytes",
+        "`sendfile` of anything else, `splice`, `fdopen`, `sendmmsg`, `recvmmsg`, any other flag, control messages, a receive of no bytes",
         Connection::Left,
     ),
     ("io_uring", Connection::Left),

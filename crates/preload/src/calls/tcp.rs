@@ -11,14 +11,17 @@ use nearwire_sys::own_stack;
 use super::{adoption, direct};
 use crate::c_types::message::{read_incoming, read_outgoing};
 use crate::c_types::segments::{Of, Segments, single};
-use crate::errno::fail;
+use crate::errno::{errno, fail};
 use crate::signals::{deferral, handlers_so_far};
 use crate::state::{self, FIRST, Subject};
 use crate::turn::{Turn, Turns, Wait};
 use crate::{cancellation, marks, real};
 
 /// Flags that change nothing, or are followed.
-const RECEIVE_FLAGS: c_int = libc::MSG_DONTWAIT | libc::MSG_PEEK | libc::MSG_NOSIGNAL | libc::MSG_CMSG_CLOEXEC;
+const RECEIVE_FLAGS: c_int =
+    libc::MSG_DONTWAIT | libc::MSG_PEEK | libc::MSG_NOSIGNAL | libc::MSG_CMSG_CLOEXEC | libc::MSG_WAITALL;
+/// Each is followed, and both only by the kernel.
+const PEEK_ALL: c_int = libc::MSG_PEEK | libc::MSG_WAITALL;
 const SEND_FLAGS: c_int = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL | libc::MSG_MORE | libc::MSG_EOR;
 
 /// What came of an attempt.
@@ -51,8 +54,48 @@ pub unsafe fn receive(
 ) -> ssize_t {
     // SAFETY: the caller's.
     let segments = unsafe { Segments::to_receive(array, count, Of::Vector) }.ok();
+    let received = Cell::new(0);
     // SAFETY: the caller's.
-    whole_call((fd, flags, libc::POLLIN), || unsafe { receive_attempt(fd, segments.as_ref(), flags) }, original)
+    let attempt = || unsafe { receive_attempt(fd, segments.as_ref(), flags, &received) };
+    let by_kernel = || match (received.get(), segments.as_ref()) {
+        // SAFETY: the caller's.
+        (1.., Some(segments)) => unsafe { receive_rest(fd, segments, received.get(), flags) },
+        _ => original(),
+    };
+    let result = whole_call((fd, flags, libc::POLLIN), attempt, by_kernel);
+    // What was received counts.
+    if result < 0 && received.get() > 0 { received.get() as ssize_t } else { result }
+}
+
+/// A connection was released when a part of what a call waits for had come: the kernel gives the rest.
+///
+/// # Safety
+/// As for [`receive`].
+unsafe fn receive_rest(fd: c_int, segments: &Segments<'_>, received: usize, flags: c_int) -> ssize_t {
+    if has_failed(fd) {
+        return received as ssize_t;
+    }
+    let more = with_rest(segments, received, |message| {
+        // SAFETY: the header is live, and its segments are those of the program's call.
+        unsafe { real::recvmsg(fd, message, flags) }
+    });
+    // An error is for the next call.
+    received as ssize_t + more.max(0)
+}
+
+/// What is behind the first `skip` bytes of some segments, as a message.
+fn with_rest(segments: &Segments<'_>, mut skip: usize, call: impl FnOnce(*mut msghdr) -> ssize_t) -> ssize_t {
+    let rest = segments.slices().filter_map(|slice| {
+        let skipped = skip.min(slice.len());
+        skip -= skipped;
+        let rest = &slice[skipped..];
+        (!rest.is_empty()).then(|| single(rest.as_ptr().cast(), rest.len())[0])
+    });
+    let mut rest: Vec<iovec> = rest.collect();
+    // SAFETY: all zero is a header without anything.
+    let mut message: msghdr = unsafe { std::mem::zeroed() };
+    (message.msg_iov, message.msg_iovlen) = (rest.as_mut_ptr(), rest.len() as _);
+    call(&raw mut message)
 }
 
 /// recvmsg(2), the same way.
@@ -69,8 +112,11 @@ pub unsafe fn receive_message(
     let attempt = || {
         // SAFETY: the caller's.
         let Ok(incoming) = (unsafe { read_incoming(message) }) else { return Leave };
+        if flags & libc::MSG_WAITALL != 0 {
+            return Leave;
+        }
         // SAFETY: the caller's.
-        let attempt = unsafe { receive_attempt(fd, Some(&incoming.segments), flags) };
+        let attempt = unsafe { receive_attempt(fd, Some(&incoming.segments), flags, &Cell::new(0)) };
         if matches!(attempt, Ended(0..)) {
             // SAFETY: the caller's. There is no name and no control message of a connection.
             let _ = unsafe { incoming.finish(None, 0) };
@@ -125,19 +171,10 @@ fn send_rest(fd: c_int, segments: &Segments<'_>, sent: usize, flags: c_int) -> s
         // The next call tells how: the kernel tells it once.
         return sent as ssize_t;
     }
-    let mut skip = sent;
-    let rest = segments.slices().filter_map(|slice| {
-        let skipped = skip.min(slice.len());
-        skip -= skipped;
-        let rest = &slice[skipped..];
-        (!rest.is_empty()).then(|| single(rest.as_ptr().cast(), rest.len())[0])
+    let more = with_rest(segments, sent, |message| {
+        // SAFETY: the header is live, and its segments are those of the program's call.
+        unsafe { real::sendmsg(fd, message, flags) }
     });
-    let mut rest: Vec<iovec> = rest.collect();
-    // SAFETY: all zero is a header without anything.
-    let mut message: msghdr = unsafe { std::mem::zeroed() };
-    (message.msg_iov, message.msg_iovlen) = (rest.as_mut_ptr(), rest.len() as _);
-    // SAFETY: the header is live, and its segments are those of the program's call.
-    let more = unsafe { real::sendmsg(fd, &raw const message, flags) };
     // An error is for the next call.
     sent as ssize_t + more.max(0)
 }
@@ -180,34 +217,48 @@ fn whole_call(
     }
 }
 
-fn is_carried(fd: c_int) -> bool {
+/// Whether the stack carries the connection that an fd names.
+pub fn is_carried(fd: c_int) -> bool {
     deferral::inside(|| state::with(|sockets| sockets.is_carried(fd))) == Some(true)
 }
 
+/// `received`: how many bytes attempts before this one have received, of a call that waits for all (MSG_WAITALL).
+///
 /// # Safety
 /// The segments are writable.
-unsafe fn receive_attempt(fd: c_int, segments: Option<&Segments<'_>>, flags: c_int) -> Attempt {
+unsafe fn receive_attempt(fd: c_int, segments: Option<&Segments<'_>>, flags: c_int, received: &Cell<usize>) -> Attempt {
     // A receive of nothing waits until there is something.
-    let is_served = |segments: &&Segments<'_>| flags & !RECEIVE_FLAGS == 0 && segments.total_bytes() > 0;
-    let Some(segments) = segments.filter(is_served) else { return Leave };
-    let stays = flags & libc::MSG_PEEK != 0;
+    let is_followed = flags & !RECEIVE_FLAGS == 0 && flags & PEEK_ALL != PEEK_ALL;
+    let Some(segments) = segments.filter(|segments| is_followed && segments.total_bytes() > 0) else { return Leave };
+    let (stays, takes_all) = (flags & libc::MSG_PEEK != 0, flags & libc::MSG_WAITALL != 0);
+    let total_bytes = segments.total_bytes();
     let mut may_wait = flags & libc::MSG_DONTWAIT == 0;
     // What ends the wait, unless there is something by then.
     let mut ends = None;
     let mut waiting = Waiting::default();
     loop {
         let call = state::with(|sockets| {
-            sockets.receive_stream(fd, segments.total_bytes(), may_wait, |one, two| {
+            let skip = received.get();
+            sockets.receive_stream(fd, total_bytes - skip, may_wait, |one, two| {
                 // SAFETY: the caller's.
-                let copied =
-                    unsafe { segments.scatter(one, 0).and_then(|first| Ok(first + segments.scatter(two, one.len())?)) };
+                let copied = unsafe {
+                    let first = segments.scatter(one, skip);
+                    first.and_then(|first| Ok(first + segments.scatter(two, skip + one.len())?))
+                };
                 let read = if stays { 0 } else { copied.unwrap_or(0) };
                 (read, copied)
             })
         });
         let Some(call) = call else { return Kernel };
         match call {
-            StreamCall::Done(Ok(count)) => return Ended(count as ssize_t),
+            StreamCall::Done(Ok(count)) if takes_all && count > 0 && received.get() + count < total_bytes => {
+                received.set(received.get() + count);
+            }
+            StreamCall::Done(Ok(count)) => return Ended((received.get() + count) as ssize_t),
+            StreamCall::Failed(_) if received.get() > 0 => {
+                state::with(|sockets| sockets.keep_stream_error(fd));
+                return Ended(received.get() as ssize_t);
+            }
             StreamCall::Done(Err(error)) => return Ended(fail(error.raw_os_error())),
             StreamCall::Kernel => return Kernel,
             StreamCall::Failed(error) => return Ended(fail(error)),
@@ -216,8 +267,13 @@ unsafe fn receive_attempt(fd: c_int, segments: Option<&Segments<'_>>, flags: c_i
                     return ended;
                 }
                 let may_not_wait = is_nonblocking || flags & libc::MSG_DONTWAIT != 0;
+                let before = errno();
                 match waiting.turn(fd, may_not_wait, timeout) {
                     None => {}
+                    Some(Ended(_) | Restart) if received.get() > 0 => {
+                        fail(before);
+                        return Ended(received.get() as ssize_t);
+                    }
                     Some(ended) if may_not_wait => return ended,
                     // Less than SO_RCVLOWAT says is better than nothing.
                     ended => (ends, may_wait) = (ended, false),
@@ -274,10 +330,14 @@ fn send_attempt(fd: c_int, segments: Option<&Segments<'_>>, flags: c_int, sent: 
             }
             StreamCall::WouldBlock { is_nonblocking, timeout } => {
                 let may_not_wait = is_nonblocking || flags & libc::MSG_DONTWAIT != 0;
+                let before = errno();
                 match waiting.turn(fd, may_not_wait, timeout) {
                     None => {}
                     Some(Restart) if sent.get() == 0 => return Restart,
-                    Some(Ended(_) | Restart) if sent.get() > 0 => return Ended(sent.get() as ssize_t),
+                    Some(Ended(_) | Restart) if sent.get() > 0 => {
+                        fail(before);
+                        return Ended(sent.get() as ssize_t);
+                    }
                     Some(ended) => return ended,
                 }
             }

@@ -5,7 +5,7 @@
 use libc::{c_int, c_ulong, c_void, sockaddr, socklen_t};
 use nearwire_socket::Reason;
 
-use crate::calls::{adoption, names, options};
+use crate::calls::{adoption, names, options, stream_options};
 use crate::signals::deferral;
 use crate::{cancellation, marks, real, state};
 
@@ -102,11 +102,12 @@ pub unsafe extern "C-unwind" fn getsockopt(
     value: *mut c_void,
     length: *mut socklen_t,
 ) -> c_int {
-    if level == libc::IPPROTO_TCP {
-        adoption::release(fd);
-    }
     // SAFETY: the caller's, as for the C function.
     unsafe {
+        if level == libc::IPPROTO_TCP && marks::is_stream(fd) {
+            let original = || real::getsockopt(fd, level, option, value, length);
+            return stream_options::get(fd, option, (value, length), original);
+        }
         if marks::is_socket_or_stream(fd)
             && let Some(result) = deferral::inside(|| options::get(fd, level, option, value, length))
         {
@@ -126,7 +127,10 @@ pub unsafe extern "C-unwind" fn setsockopt(
 ) -> c_int {
     // SAFETY: the caller's, as for the C function.
     let original = || unsafe { real::setsockopt(fd, level, option, value, length) };
-    adoption::release(fd);
+    if marks::is_stream(fd) {
+        // SAFETY: as above.
+        return unsafe { stream_options::set(fd, (level, option), (value, length), original) };
+    }
     if !marks::is_socket(fd) {
         return original();
     }
@@ -187,8 +191,11 @@ pub unsafe extern "C-unwind" fn fcntl64(fd: c_int, command: c_int, argument: c_u
 pub unsafe extern "C-unwind" fn ioctl(fd: c_int, request: c_ulong, argument: c_ulong) -> c_int {
     // SAFETY: the caller's, as for the C function.
     let original = || unsafe { real::ioctl(fd, request, argument) };
+    if marks::is_stream(fd) {
+        // SAFETY: as above.
+        return unsafe { stream_options::ioctl(fd, request, argument, original) };
+    }
     if !marks::is_socket(fd) {
-        adoption::leave(fd);
         return original();
     }
     deferral::inside(|| {

@@ -681,14 +681,22 @@ unsafe fn send_messages(fd: c_int, messages: *mut mmsghdr, count: c_uint, flags:
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn sendfile(out: c_int, from: c_int, offset: *mut off_t, count: size_t) -> ssize_t {
-    adoption::leave(out);
     // SAFETY: the caller's, as for the C function.
-    unsafe { real::sendfile(out, from, offset, count) }
+    let original = || unsafe { real::sendfile(out, from, offset, count) };
+    if marks::is_stream(out) {
+        // SAFETY: as above; `off_t` has 64 bits.
+        return unsafe { stream::send_file((out, from), offset, count, original) };
+    }
+    original()
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn sendfile64(out: c_int, from: c_int, offset: *mut off64_t, count: size_t) -> ssize_t {
-    adoption::leave(out);
     // SAFETY: the caller's, as for the C function.
-    unsafe { real::sendfile64(out, from, offset, count) }
+    let original = || unsafe { real::sendfile64(out, from, offset, count) };
+    if marks::is_stream(out) {
+        // SAFETY: as above.
+        return unsafe { stream::send_file((out, from), offset, count, original) };
+    }
+    original()
 }

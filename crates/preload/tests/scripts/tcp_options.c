@@ -366,3 +366,131 @@ SCRIPT(levels_and_options_that_are_not_there) {
     CALL(setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &fd, 1));
     exchange_stream(fd);
 }
+
+/* The kernel's socket hears nothing while the connection is carried: it must not probe, and end it. */
+EACH_WAY(one_with_keepalives_that_only_receives_for_longer_than_they_take) {
+    int one = 1, two = 2;
+    CALL(setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &one, sizeof one));
+    CALL(setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &one, sizeof one));
+    CALL(setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &one, sizeof one));
+    CALL(setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &two, sizeof two));
+    order_far(fd, "!s100.");
+    for (int i = 0; i < 50; i++) RECEIVE_STREAM(fd, 1);
+    sleep_ms(4500);
+    for (int i = 0; i < 50; i++) RECEIVE_STREAM(fd, 1);
+    exchange_stream(fd);
+    CALL(close(fd));
+    far_ended();
+}
+
+EACH_WAY(bytes_that_wait_by_ioctl) {
+    int bytes = -1;
+    exchange_stream(fd);
+    order_far(fd, "!s1000.");
+    sleep_ms(50);
+    CALL(ioctl(fd, FIONREAD, &bytes));
+    say("to read: %d", bytes);
+    RECEIVE_STREAM(fd, 400);
+    CALL(ioctl(fd, SIOCINQ, &bytes));
+    say("to read: %d", bytes);
+    RECEIVE_STREAM(fd, 600);
+    CALL(ioctl(fd, SIOCOUTQ, &bytes));
+    say("to send: %d", bytes);
+    exchange_stream(fd);
+}
+
+EACH_WAY(not_blocking_by_ioctl) {
+    int on = 1, off = 0;
+    exchange_stream(fd);
+    CALL(ioctl(fd, FIONBIO, &on));
+    RECEIVE_STREAM(fd, 1);
+    SEND(fd, "hello", MSG_NOSIGNAL);
+    sleep_ms(20);
+    RECEIVE_STREAM(fd, 5);
+    CALL(ioctl(fd, FIONBIO, &off));
+    exchange_stream(fd);
+    CALL(ioctl(fd, FIOCLEX, NULL));
+    CALL(ioctl(fd, FIONCLEX, NULL));
+    exchange_stream(fd);
+}
+
+SCRIPT(figures_of_a_connection) {
+    int fd = connected_stream(AF_INET);
+    exchange_stream(fd);
+    struct tcp_info info;
+    socklen_t length = sizeof info;
+    CALL(getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &length));
+    say("state %d, segments of %d, lost %d, out %d, sent again %d", info.tcpi_state, info.tcpi_snd_mss, info.tcpi_lost, info.tcpi_unacked,
+        info.tcpi_retransmits);
+    say("round trip %s, window %s", info.tcpi_rtt > 0 && info.tcpi_rtt < 1000000 ? "known" : "none", info.tcpi_snd_cwnd > 0 ? "open" : "shut");
+    exchange_stream(fd);
+    GET(fd, IPPROTO_TCP, TCP_MAXSEG);
+    GET(fd, IPPROTO_TCP, TCP_NODELAY);
+    GET(fd, SOL_SOCKET, SO_KEEPALIVE);
+    exchange_stream(fd);
+}
+
+EACH_WAY(options_that_change_between_exchanges) {
+    exchange_stream(fd);
+    SET(fd, IPPROTO_TCP, TCP_NODELAY, 1);
+    exchange_stream(fd);
+    SET(fd, IPPROTO_TCP, TCP_QUICKACK, 1);
+    exchange_stream(fd);
+    SET(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
+    exchange_stream(fd);
+    GET(fd, SOL_SOCKET, SO_KEEPALIVE);
+    SET(fd, IPPROTO_TCP, TCP_KEEPIDLE, 5);
+    exchange_stream(fd);
+    GET(fd, IPPROTO_TCP, TCP_KEEPIDLE);
+    GET(fd, SOL_SOCKET, SO_KEEPALIVE);
+    SET(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, 5000);
+    exchange_stream(fd);
+    GET(fd, IPPROTO_TCP, TCP_USER_TIMEOUT);
+    SET(fd, SOL_SOCKET, SO_KEEPALIVE, 0);
+    exchange_stream(fd);
+    GET(fd, SOL_SOCKET, SO_KEEPALIVE);
+    CALL(shutdown(fd, SHUT_WR));
+    far_ended();
+}
+
+EACH_WAY(pieces_under_a_cork) {
+    exchange_stream(fd);
+    SET(fd, IPPROTO_TCP, TCP_CORK, 1);
+    SEND(fd, "one ", MSG_NOSIGNAL);
+    SEND(fd, "two ", MSG_NOSIGNAL);
+    CALL(recv(fd, (char[1]){ 0 }, 1, MSG_DONTWAIT));
+    SET(fd, IPPROTO_TCP, TCP_CORK, 0);
+    RECEIVE_STREAM(fd, 8);
+    exchange_stream(fd);
+    SET(fd, IPPROTO_TCP, TCP_CORK, 1);
+    send_stream(fd, 5000);
+    RECEIVE_STREAM(fd, 5000);
+    GET(fd, IPPROTO_TCP, TCP_CORK);
+    SET(fd, IPPROTO_TCP, TCP_CORK, 0);
+    exchange_stream(fd);
+}
+
+EACH_WAY(time_to_wait_that_changes) {
+    struct timeval wait = { .tv_usec = 50000 };
+    exchange_stream(fd);
+    CALL(setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &wait, sizeof wait));
+    RECEIVE_STREAM(fd, 1);
+    exchange_stream(fd);
+    wait.tv_usec = 0;
+    CALL(setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &wait, sizeof wait));
+    order_far(fd, "!w100.!s10.");
+    RECEIVE_STREAM(fd, 10);
+}
+
+EACH_WAY(small_buffer_that_holds_a_sender_up) {
+    exchange_stream(fd);
+    SET(fd, SOL_SOCKET, SO_SNDBUF, 10000);
+    for (int i = 0; i < 10; i++) {
+        send_stream(fd, 30000);
+        RECEIVE_STREAM(fd, 30000);
+    }
+    SET(fd, SOL_SOCKET, SO_RCVBUF, 10000);
+    order_far(fd, "!s300000.");
+    RECEIVE_STREAM(fd, 300000);
+    exchange_stream(fd);
+}

@@ -348,3 +348,57 @@ SCRIPT(zero_copy_without_the_option) {
     RECEIVE_STREAM(fd, 1);
     exchange_stream(fd);
 }
+
+EACH_WAY(receive_that_waits_for_all) {
+    char all[3000];
+    exchange_stream(fd);
+    order_far(fd, "!s1000.!w50.!s1000.!w50.!s1000.");
+    CALL(recv(fd, all, sizeof all, MSG_WAITALL));
+    order_far(fd, "!s500.");
+    CALL(recv(fd, all, 500, MSG_WAITALL));
+    order_far(fd, "!s500.");
+    sleep_ms(20);
+    CALL(recv(fd, all, 1000, MSG_WAITALL | MSG_DONTWAIT));
+    CALL(recv(fd, all, 1000, MSG_WAITALL | MSG_DONTWAIT));
+    struct timeval wait = { .tv_usec = 100000 };
+    CALL(setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &wait, sizeof wait));
+    order_far(fd, "!s700.");
+    CALL(recv(fd, all, 1000, MSG_WAITALL));
+    CALL(recv(fd, all, 1000, MSG_WAITALL));
+    exchange_stream(fd);
+    order_far(fd, "!s600.!h.");
+    CALL(recv(fd, all, 1000, MSG_WAITALL));
+    CALL(recv(fd, all, 1000, MSG_WAITALL));
+}
+
+EACH_WAY(pieces_of_a_file) {
+    char bytes[200];
+    for (int i = 0; i < 200; i++) bytes[i] = (char)i;
+    FILE *file = tmpfile();
+    for (int i = 0; i < 1000; i++) fwrite(bytes, 1, sizeof bytes, file);
+    fflush(file);
+    int from = fileno(file);
+    off_t at = 150;
+    exchange_stream(fd);
+    CALL(lseek(from, 10, SEEK_SET));
+    CALL(sendfile(fd, from, NULL, 100));
+    RECEIVE_STREAM(fd, 100);
+    CALL(lseek(from, 0, SEEK_CUR));
+    CALL(sendfile(fd, from, &at, 5000));
+    RECEIVE_STREAM(fd, 5000);
+    say("the next is at %d", (int)at);
+    CALL(lseek(from, 0, SEEK_CUR));
+    at = 199950;
+    CALL(sendfile(fd, from, &at, 5000));
+    RECEIVE_STREAM(fd, 50);
+    CALL(sendfile(fd, from, &at, 5000));
+    exchange_stream(fd);
+    at = 0;
+    CALL(sendfile(fd, from, &at, 150000));
+    RECEIVE_STREAM(fd, 150000);
+    exchange_stream(fd);
+    CALL(sendfile(fd, fd, NULL, 10));
+    CALL(sendfile(fd, 99, NULL, 10));
+    CALL(sendfile(fd, from, &at, 0));
+    exchange_stream(fd);
+}

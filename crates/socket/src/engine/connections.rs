@@ -174,6 +174,10 @@ impl<H: Host> Engine<H> {
         if has_sent {
             self.flush();
         }
+        // What a path takes was forgotten: until it is known, segments are as long as any path takes.
+        if self.stack.has_path_question() {
+            self.answer_path_question(now);
+        }
     }
 
     /// Segments that end connections, which are to be released now.

@@ -8,6 +8,7 @@ use nearwire_frames::FlowSocket;
 use nearwire_frames::steering::{ExactFlow, Transport};
 use nearwire_sys::descriptor::Descriptor;
 use nearwire_sys::tsc::monotonic_raw_ns;
+use rustix::net::sockopt::socket_keepalive;
 
 use super::options::StreamOptions;
 use super::{Adoption, Stream};
@@ -127,7 +128,9 @@ impl<H: Host> Sockets<H> {
             return Err(None);
         }
         engine.attach(now, local_ip, Some(remote_ip), None, true).map_err(never)?;
-        let options = StreamOptions::read(shadow, local.is_ipv4()).map_err(Some)?;
+        engine.learn_path(now, remote_ip);
+        let has_keepalive = socket_keepalive(shadow).map_err(|_| never(Reason::EngineFailed))?;
+        let options = StreamOptions::read(shadow, local.is_ipv4(), has_keepalive).map_err(Some)?;
         let inode = inode_of(shadow).ok_or_else(|| never(Reason::NotBound))?;
         let flow = ExactFlow::between(Transport::Tcp, local, remote);
         engine.open_connection(flow, FlowSocket { descriptor: shadow, inode }).map_err(never)?;
@@ -279,7 +282,7 @@ impl<H: Host> Sockets<H> {
         let was_true = self.carried(fd).map_or(Events::empty(), |id| self.readiness_of(id));
         let Some(stream) = self.streams.take(fd) else { return };
         let Stream { id: socket, shadow, inode, carried, flow, .. } = *stream;
-        let (id, reuse_address, host) = (carried.id(), carried.reuses_address(), self.host.clone());
+        let (id, set, host) = (carried.id(), carried.set(), self.host.clone());
         let Some(engine) = self.engine() else { return };
         engine.unwatch_shadow(shadow);
         let repair = |repair| host.repair(shadow, repair);
@@ -287,7 +290,7 @@ impl<H: Host> Sockets<H> {
         if released.is_err() {
             // It has ended, or is nobody's: the agent tells the far end when its socket is closed. What the kernel refuses here it refused before.
             engine.stack().tcp_remove(id);
-            let _ = adoption::end_by(shadow, reuse_address, &repair);
+            let _ = adoption::end_by(shadow, set, &repair);
         }
         // Before anything comes to the kernel's socket: an edge of which the kernel's sets do not know is never told.
         self.sets.handed_over(socket, FlowSocket { descriptor: shadow, inode }, was_true, false);

@@ -4,15 +4,14 @@ use std::time::Duration;
 
 use nearwire_stack::{Keepalive, TcpOptions};
 use nearwire_sys::descriptor::Descriptor;
-use nearwire_sys::socket::int_option;
+use nearwire_sys::socket::{buffer_locks, int_option};
 use rustix::fs::{OFlags, fcntl_getfl};
 use rustix::net::sockopt::{self, Timeout, ip_tos, tcp_nodelay};
 
 use crate::reason::{Reason, Why};
 
 /// Options that the stack has not: level, name, and the value that asks for nothing. With any other the kernel serves the socket.
-const ONLY_KERNEL: [(i32, i32, i32); 10] = [
-    (libc::IPPROTO_TCP, libc::TCP_CORK, 0),
+const ONLY_KERNEL: [(i32, i32, i32); 9] = [
     (libc::IPPROTO_TCP, libc::TCP_INQ, 0),
     (libc::IPPROTO_TCP, libc::TCP_NOTSENT_LOWAT, 0),
     (libc::SOL_SOCKET, libc::SO_MARK, 0),
@@ -27,6 +26,9 @@ const ONLY_KERNEL: [(i32, i32, i32); 10] = [
 /// Of those, which each family has: packets that come from further away are dropped (RFC 5082).
 const LEAST_HOPS_V4: (i32, i32, i32) = (libc::IPPROTO_IP, libc::IP_MINTTL, 0);
 const LEAST_HOPS_V6: (i32, i32, i32) = (libc::IPPROTO_IPV6, libc::IPV6_MINHOPCOUNT, 0);
+/// Of `SO_BUF_LOCK` (`SOCK_SNDBUF_LOCK`, `SOCK_RCVBUF_LOCK`).
+const SENDING_LOCKED: i32 = 1;
+const RECEIVING_LOCKED: i32 = 2;
 /// What IP_TTL is where neither the program nor `net.ipv4.ip_default_ttl` says anything else.
 const DEFAULT_TTL: i32 = 64;
 
@@ -37,14 +39,16 @@ pub(super) struct StreamOptions {
     pub(super) is_nonblocking: bool,
     pub(super) receive_timeout: Option<Duration>,
     pub(super) send_timeout: Option<Duration>,
+    /// The family of the socket, which may carry IPv4 as one of IPv6.
+    pub(super) is_v4: bool,
 }
 
 impl StreamOptions {
-    /// Asks the kernel.
+    /// Asks the kernel. `has_keepalive`: `SO_KEEPALIVE`, which a parked shadow does not tell.
     ///
     /// # Errors
     /// An option is set that the stack has not, or the kernel does not answer.
-    pub(super) fn read(shadow: Descriptor, is_v4: bool) -> Result<StreamOptions, Why> {
+    pub(super) fn read(shadow: Descriptor, is_v4: bool, has_keepalive: bool) -> Result<StreamOptions, Why> {
         let int = |level, name| int_option(shadow, level, name).map_err(|_| Why::from(Reason::EngineFailed));
         let tcp_int = |name| int(libc::IPPROTO_TCP, name);
         let least_hops = if is_v4 { LEAST_HOPS_V4 } else { LEAST_HOPS_V6 };
@@ -54,9 +58,9 @@ impl StreamOptions {
             }
         }
         let seconds_ns = |seconds: i32| u64::try_from(seconds).unwrap_or(0) * 1_000_000_000;
-        let keepalive = match int(libc::SOL_SOCKET, libc::SO_KEEPALIVE)? {
-            0 => None,
-            _ => Some(Keepalive {
+        let keepalive = match has_keepalive {
+            false => None,
+            true => Some(Keepalive {
                 idle_ns: seconds_ns(tcp_int(libc::TCP_KEEPIDLE)?),
                 interval_ns: seconds_ns(tcp_int(libc::TCP_KEEPINTVL)?),
                 probes: tcp_int(libc::TCP_KEEPCNT)?.cast_unsigned(),
@@ -64,12 +68,21 @@ impl StreamOptions {
         };
         let user_timeout_ms = u64::try_from(tcp_int(libc::TCP_USER_TIMEOUT)?).unwrap_or(0);
         let defaults = TcpOptions::default();
+        let locks = buffer_locks(shadow).map_err(|_| Reason::EngineFailed)?;
+        // What the program asked for: the kernel keeps twice as much, for what it needs beside the bytes.
+        let buffer = |lock, name, default| match locks & lock {
+            0 => Ok(default),
+            _ => int(libc::SOL_SOCKET, name).map(|bytes| bytes.cast_unsigned() / 2),
+        };
         let tcp = TcpOptions {
             no_delay: tcp_nodelay(shadow).unwrap_or(false),
+            cork: tcp_int(libc::TCP_CORK)? != 0,
             keepalive,
             user_timeout_ns: Some(user_timeout_ms * 1_000_000).filter(|ns| *ns != 0),
             receive_low_water_bytes: int(libc::SOL_SOCKET, libc::SO_RCVLOWAT)?.max(1).cast_unsigned(),
             leaves_ending: true,
+            send_buffer_bytes: buffer(SENDING_LOCKED, libc::SO_SNDBUF, defaults.send_buffer_bytes)?,
+            receive_buffer_bytes: buffer(RECEIVING_LOCKED, libc::SO_RCVBUF, defaults.receive_buffer_bytes)?,
             ttl: hops(&int, is_v4)?,
             tos: if is_v4 { ip_tos(shadow).unwrap_or(0) } else { int(libc::IPPROTO_IPV6, libc::IPV6_TCLASS)? as u8 },
             ..defaults
@@ -81,6 +94,7 @@ impl StreamOptions {
             is_nonblocking: flags.contains(OFlags::NONBLOCK),
             receive_timeout: timeout(Timeout::Recv),
             send_timeout: timeout(Timeout::Send),
+            is_v4,
         })
     }
 }
@@ -107,7 +121,8 @@ mod tests {
         for (address, is_v4) in [("127.0.0.1:0", true), ("[::1]:0", false)] {
             let listener = TcpListener::bind(address).unwrap();
             let stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-            let read = || StreamOptions::read(Descriptor::new(stream.as_raw_fd()).unwrap(), is_v4).unwrap().tcp.ttl;
+            let read =
+                || StreamOptions::read(Descriptor::new(stream.as_raw_fd()).unwrap(), is_v4, false).unwrap().tcp.ttl;
             let before = read();
             assert!(before.is_none() || !is_v4, "{before:?}");
             let set = match is_v4 {

@@ -73,12 +73,6 @@ impl<H: Host> Sockets<H> {
         StreamCall::WouldBlock { is_nonblocking: options.is_nonblocking, timeout: options.receive_timeout }
     }
 
-    /// `SO_REUSEADDR` of a connection that is carried; `None`: the kernel knows.
-    #[must_use]
-    pub fn reuses_address(&self, fd: i32) -> Option<bool> {
-        Some(self.streams.get(fd)?.carried.reuses_address())
-    }
-
     #[inline]
     fn read_stream<R>(&mut self, fd: i32, read: &mut impl FnMut(&[u8], &[u8]) -> (usize, R)) -> StreamCall<R> {
         let Some(stream) = self.streams.get(fd) else { return StreamCall::Kernel };

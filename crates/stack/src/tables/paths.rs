@@ -55,6 +55,11 @@ impl Paths {
         self.known.get(&(ifindex, destination)).copied()
     }
 
+    #[inline]
+    pub(super) const fn is_wanted(&self) -> bool {
+        self.wanted.is_some()
+    }
+
     pub(super) const fn want(&mut self, ifindex: u32, destination: Address) {
         self.wanted = Some((ifindex, destination));
     }
