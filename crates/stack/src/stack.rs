@@ -117,6 +117,13 @@ impl Stack {
         self.tables.take_path_question()
     }
 
+    /// Whether [`Stack::take_path_question`] has one.
+    #[inline]
+    #[must_use]
+    pub const fn has_path_question(&self) -> bool {
+        self.tables.has_path_question()
+    }
+
     /// Cached path MTUs may be out of date: all are asked for again.
     pub fn forget_paths(&mut self) {
         self.tables.forget_paths();

@@ -191,6 +191,11 @@ impl Tables {
         self.paths.take_wanted().map(|(ifindex, destination)| (ifindex, destination.to_ip()))
     }
 
+    /// Whether [`Tables::take_path_question`] has one.
+    pub(crate) const fn has_path_question(&self) -> bool {
+        self.paths.has_wanted()
+    }
+
     /// Cached path MTUs may be out of date: all are asked for again.
     pub(crate) fn forget_paths(&mut self) {
         self.paths.forget();

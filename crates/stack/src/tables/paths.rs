@@ -63,6 +63,10 @@ impl Paths {
         self.wanted.take()
     }
 
+    pub(super) const fn has_wanted(&self) -> bool {
+        self.wanted.is_some()
+    }
+
     /// `true`: flows that cached the former answer, or none, are out of date.
     pub(super) fn learn(&mut self, ifindex: u32, destination: Address, path: Option<Path>) -> bool {
         let key = (ifindex, destination);
