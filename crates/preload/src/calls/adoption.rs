@@ -3,12 +3,12 @@
 //! A connection that is used by anything but calls that send, receive and wait, options, and their likes, is the kernel's for good: no thread may
 //! be in a call of the kernel's that nobody counted when it is adopted.
 
-use libc::c_int;
+use libc::{c_int, c_ulong};
 use nearwire_socket::{Adoption, direct as words};
 use nearwire_sys::own_stack;
 
 use crate::signals::deferral;
-use crate::{marks, own_process, state, timer};
+use crate::{marks, own_process, probe, state, timer};
 
 /// After accept(2) or socket(2): an fd of TCP.
 pub fn opened(fd: c_int, is_server: bool) {
@@ -104,4 +104,45 @@ pub fn set_nonblocking(fd: c_int, is_nonblocking: bool) {
     if is_of_program(fd) {
         deferral::inside(|| state::with(|sockets| sockets.set_stream_nonblocking(fd, is_nonblocking)));
     }
+}
+
+/// ioctl(2) on anything that is no datagram socket. Languages set O_NONBLOCK by it (`FIONBIO`), so that is no reason to leave a connection.
+///
+/// # Safety
+/// `argument` is what the request wants. `original` makes the call.
+#[inline]
+pub unsafe fn ioctl(fd: c_int, request: c_ulong, argument: c_ulong, original: impl FnOnce() -> c_int) -> c_int {
+    if !marks::is_stream(fd) {
+        return original();
+    }
+    match request {
+        libc::FIOCLEX | libc::FIONCLEX => original(),
+        libc::FIONREAD => {
+            let place = argument as *mut c_int;
+            let unread = is_of_program(fd).then(|| unread_bytes(fd)).flatten();
+            let Some(bytes) = unread.filter(|_| probe::is_readable(place, size_of::<c_int>())) else {
+                return original();
+            };
+            // SAFETY: FIONREAD wants a pointer to an int.
+            unsafe { place.write_unaligned(bytes) };
+            0
+        }
+        libc::FIONBIO => {
+            let result = original();
+            if result == 0 {
+                // SAFETY: FIONBIO wants a pointer to an int, which the kernel has just read.
+                set_nonblocking(fd, unsafe { (argument as *const c_int).read_unaligned() } != 0);
+            }
+            result
+        }
+        _ => {
+            leave(fd);
+            original()
+        }
+    }
+}
+
+fn unread_bytes(fd: c_int) -> Option<c_int> {
+    let bytes = deferral::inside(|| state::with(|sockets| sockets.unread_stream_bytes(fd)))??;
+    Some(c_int::try_from(bytes).unwrap_or(c_int::MAX))
 }

@@ -188,8 +188,8 @@ pub unsafe extern "C-unwind" fn ioctl(fd: c_int, request: c_ulong, argument: c_u
     // SAFETY: the caller's, as for the C function.
     let original = || unsafe { real::ioctl(fd, request, argument) };
     if !marks::is_socket(fd) {
-        adoption::leave(fd);
-        return original();
+        // SAFETY: as above.
+        return unsafe { adoption::ioctl(fd, request, argument, original) };
     }
     deferral::inside(|| {
         // SAFETY: as above.

@@ -58,6 +58,12 @@ impl<H: Host> Sockets<H> {
         connection.zip(self.engine_ref()).map_or(0, |(id, engine)| engine.stack_ref().tcp_readable_bytes(id))
     }
 
+    /// How much can be read of a connection that is carried; `None`: the kernel knows.
+    pub fn unread_stream_bytes(&mut self, fd: i32) -> Option<usize> {
+        self.drive_streams();
+        self.is_carried(fd).then(|| self.stream_ready_bytes(fd))
+    }
+
     /// Whether a receive that blocks waits on: there is neither what it wants, nor what SO_RCVLOWAT says, nor the end.
     fn waits_for_more(&self, fd: i32, wanted_bytes: usize) -> bool {
         let Some((stream, engine)) = self.streams.get(fd).zip(self.engine_ref()) else { return false };
