@@ -10,6 +10,7 @@ pub mod descriptor;
 pub mod ethtool;
 pub mod generic_netlink;
 pub mod icmp;
+pub mod held_signals;
 pub mod kernel_files;
 pub mod netdev;
 pub mod netlink;
