@@ -221,7 +221,10 @@ SCRIPT(facts_of_a_connection) {
 EACH_WAY(nonblocking_by_ioctl_in_use) {
     int on = 1, off = 0;
     CALL(ioctl(fd, FIONBIO, &on));
-    exchange_stream(fd);
+    RECV(fd, 10, 0);
+    send_stream(fd, 5);
+    sleep_ms(20);
+    RECEIVE_STREAM(fd, 5);
     RECV(fd, 10, 0);
     CALL(fcntl(fd, F_GETFL) & O_NONBLOCK);
     CALL(ioctl(fd, FIONBIO, no_memory()));
@@ -229,7 +232,6 @@ EACH_WAY(nonblocking_by_ioctl_in_use) {
     CALL(fcntl(fd, F_GETFD));
     CALL(ioctl(fd, FIONCLEX));
     CALL(ioctl(fd, FIONREAD, no_memory()));
-    exchange_stream(fd);
     CALL(ioctl(fd, FIONBIO, &off));
     CALL(fcntl(fd, F_GETFL) & O_NONBLOCK);
     exchange_stream(fd);
