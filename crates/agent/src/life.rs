@@ -96,6 +96,7 @@ pub fn serve<P: Ports>(ports: P, rights: &Path, stay: Stay, ready: impl FnOnce()
     };
     let closed = ClosedSockets::listen().map_err(AgentError::Closed)?;
     raise_descriptor_limit();
+    raise_file_limit();
     let namespace = netns_cookie(&listener).map_err(AgentError::Name)?;
     let own_uid = rustix::process::geteuid().as_raw();
     let judge = ByFile { path: rights.to_owned(), own_uid };
@@ -111,6 +112,14 @@ fn raise_descriptor_limit() {
     let limit = getrlimit(Resource::Nofile);
     // Without it there is room for fewer programs.
     let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
+}
+
+/// Packet memory is a file, and the limit (`ulimit -f`) that of the program that started the agent.
+fn raise_file_limit() {
+    let _ = setrlimit(Resource::Fsize, Rlimit { current: None, maximum: None }).or_else(|_| {
+        let limit = getrlimit(Resource::Fsize);
+        setrlimit(Resource::Fsize, Rlimit { current: limit.maximum, maximum: limit.maximum })
+    });
 }
 
 /// The first of the two steps: starts `arguments` of this command as a process that has nothing of this one's but its standard

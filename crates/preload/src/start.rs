@@ -12,6 +12,7 @@ use nearwire_socket::status::Process;
 use nearwire_socket::wait::SpinFor;
 use nearwire_socket::{Sockets, ThisHost};
 use nearwire_sys::descriptor::{Descriptor, Refusal, Request, Source, from_kernel};
+use nearwire_sys::held_signals;
 
 use crate::signals::deferral;
 use crate::{internal_fd, state};
@@ -83,9 +84,12 @@ extern "C" fn print_stats() {
     let text = Process::of_self(own_name(), status).page();
     let Some(standard_error) = Descriptor::new(libc::STDERR_FILENO) else { return };
     let mut rest = text.as_bytes();
-    while let Ok(written @ 1..) = rustix::io::write(standard_error, rest) {
-        rest = rest.get(written..).unwrap_or_default();
-    }
+    // The program ends as it would without: not by a signal, if nobody reads this or it may not write files.
+    held_signals::without(&[libc::SIGPIPE, libc::SIGXFSZ], || {
+        while let Ok(written @ 1..) = rustix::io::write(standard_error, rest) {
+            rest = rest.get(written..).unwrap_or_default();
+        }
+    });
 }
 
 /// The file and the variables, and what is wrong with them. Guessing what was meant by a mistake would mislead.

@@ -117,17 +117,11 @@ impl Stack {
         self.tables.take_path_question()
     }
 
-    /// Whether [`Stack::take_path_question`] gives something.
+    /// Whether [`Stack::take_path_question`] has one.
     #[inline]
     #[must_use]
     pub const fn has_path_question(&self) -> bool {
         self.tables.has_path_question()
-    }
-
-    /// Something longer than what every path carries is about to be sent to a destination: unless the path is known, it is what
-    /// [`Stack::take_path_question`] gives next.
-    pub fn want_path(&mut self, ifindex: u32, destination: IpAddr) {
-        self.tables.is_path_known(ifindex, destination.into());
     }
 
     /// Cached path MTUs may be out of date: all are asked for again.

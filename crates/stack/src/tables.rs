@@ -186,15 +186,15 @@ impl Tables {
         self.stale_used.pop().map(|(ifindex, address)| (ifindex, address.to_ip()))
     }
 
-    /// Whether there is one.
-    #[inline]
-    pub(crate) const fn has_path_question(&self) -> bool {
-        self.paths.is_wanted()
-    }
-
     /// The way that a send wanted to know of: interface index and destination.
     pub(crate) fn take_path_question(&mut self) -> Option<(u32, IpAddr)> {
         self.paths.take_wanted().map(|(ifindex, destination)| (ifindex, destination.to_ip()))
+    }
+
+    /// Whether [`Tables::take_path_question`] has one.
+    #[inline]
+    pub(crate) const fn has_path_question(&self) -> bool {
+        self.paths.has_wanted()
     }
 
     /// Cached path MTUs may be out of date: all are asked for again.

@@ -9,6 +9,7 @@ pub mod dcb;
 pub mod descriptor;
 pub mod ethtool;
 pub mod generic_netlink;
+pub mod held_signals;
 pub mod icmp;
 pub mod kernel_files;
 pub mod netdev;

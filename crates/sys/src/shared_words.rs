@@ -19,6 +19,7 @@ use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, munmap};
 use rustix::process::geteuid;
 
 use crate::bpf::Map;
+use crate::held_signals;
 
 /// What keeps a file as long as it is.
 const LENGTH_SEALS: SealFlags = SealFlags::SHRINK.union(SealFlags::GROW).union(SealFlags::SEAL);
@@ -43,12 +44,12 @@ impl SharedWords {
     /// inherit it. Pages are taken when they are first written.
     ///
     /// # Errors
-    /// `EINVAL` for no words or a name longer than 249 bytes; `ENOSYS` where a sandbox forbids memfd_create(2); `ENOMEM`,
+    /// `EINVAL` for no words or a name longer than 249 bytes; `EFBIG` where a limit (`RLIMIT_FSIZE`) is lower; `ENOSYS` where a sandbox forbids memfd_create(2); `ENOMEM`,
     /// `EMFILE`, `ENFILE`.
     pub fn create(name: &CStr, words: usize) -> io::Result<SharedWords> {
         let length_bytes = length_of(words)?;
         let memory = memfd_create(name, MemfdFlags::CLOEXEC)?;
-        ftruncate(&memory, length_bytes as u64)?;
+        set_length(&memory, length_bytes)?;
         // SAFETY: the file is as long as the mapping and nobody can shorten it: its only descriptor closes below.
         unsafe { map(&memory, words) }
     }
@@ -64,7 +65,7 @@ impl SharedWords {
     pub fn create_to_share(name: &CStr, words: usize) -> io::Result<(SharedWords, OwnedFd)> {
         let length_bytes = length_of(words)?;
         let memory = memfd_create(name, MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
-        ftruncate(&memory, length_bytes as u64)?;
+        set_length(&memory, length_bytes)?;
         fcntl_add_seals(&memory, LENGTH_SEALS)?;
         // SAFETY: the file is as long as the mapping, and its seals keep it so.
         let mapped = unsafe { map(&memory, words) }?;
@@ -159,6 +160,14 @@ impl SharedWords {
     fn length_bytes(&self) -> usize {
         self.words * size_of::<AtomicU64>()
     }
+}
+
+/// Makes memory so long, without SIGXFSZ for a program that may not write files as long.
+///
+/// # Errors
+/// `EFBIG` for such a program.
+pub fn set_length(memory: impl AsFd, length_bytes: usize) -> io::Result<()> {
+    held_signals::without(&[libc::SIGXFSZ], || Ok(ftruncate(&memory, length_bytes as u64)?))
 }
 
 fn length_of(words: usize) -> io::Result<usize> {

@@ -6,7 +6,7 @@ use libc::{c_int, c_ulong, c_void, socklen_t};
 use nearwire_socket::TcpInfo;
 
 use super::adoption;
-use crate::c_types::is_plausible;
+use crate::probe::is_readable;
 use crate::signals::deferral;
 use crate::{own_process, state};
 
@@ -185,7 +185,7 @@ pub unsafe fn ioctl(fd: c_int, request: c_ulong, argument: c_ulong, original: im
         }
         libc::FIONREAD | libc::TIOCOUTQ | SIOCOUTQNSD if !own_process::is_borrowed() => {
             let info = deferral::inside_deep(|| state::with(|sockets| sockets.stream_info(fd))).flatten();
-            let Some(info) = info.filter(|_| is_plausible(at, size_of::<c_int>())) else { return original() };
+            let Some(info) = info.filter(|_| is_readable(at, size_of::<c_int>())) else { return original() };
             let bytes = match request {
                 libc::FIONREAD => info.unread_bytes,
                 libc::TIOCOUTQ => info.unacknowledged_bytes + info.unsent_bytes,

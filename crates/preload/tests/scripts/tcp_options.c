@@ -217,6 +217,26 @@ SCRIPT(facts_of_a_connection) {
     exchange_stream(fd);
 }
 
+/* Python and Node.js say O_NONBLOCK so. */
+EACH_WAY(nonblocking_by_ioctl_in_use) {
+    int on = 1, off = 0;
+    CALL(ioctl(fd, FIONBIO, &on));
+    RECV(fd, 10, 0);
+    send_stream(fd, 5);
+    sleep_ms(20);
+    RECEIVE_STREAM(fd, 5);
+    RECV(fd, 10, 0);
+    CALL(fcntl(fd, F_GETFL) & O_NONBLOCK);
+    CALL(ioctl(fd, FIONBIO, no_memory()));
+    CALL(ioctl(fd, FIOCLEX));
+    CALL(fcntl(fd, F_GETFD));
+    CALL(ioctl(fd, FIONCLEX));
+    CALL(ioctl(fd, FIONREAD, no_memory()));
+    CALL(ioctl(fd, FIONBIO, &off));
+    CALL(fcntl(fd, F_GETFL) & O_NONBLOCK);
+    exchange_stream(fd);
+}
+
 SCRIPT(bytes_that_wait_are_asked_for) {
     int fd = connected_stream(AF_INET), count = -1;
     exchange_stream(fd);

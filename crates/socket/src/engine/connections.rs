@@ -151,6 +151,22 @@ impl<H: Host> Engine<H> {
     #[inline]
     pub(crate) fn transmit(&mut self, now: Now, now_ns: u64) {
         let mut has_sent = false;
+        loop {
+            has_sent |= self.queue_segments(now, now_ns);
+            // What is known of the path decides how long segments are.
+            if !(self.stack.has_path_question() && self.answer_path_question(now)) {
+                break;
+            }
+        }
+        if has_sent {
+            self.flush();
+        }
+    }
+
+    /// Whether there were any, up to a question of a path.
+    #[inline]
+    fn queue_segments(&mut self, now: Now, now_ns: u64) -> bool {
+        let mut has_sent = false;
         let Engine { stack, interfaces, page, capture, .. } = self;
         while let Some(segment) = stack.poll_transmit(now_ns) {
             let Some(attached) = interfaces.by_port(segment.port()).filter(|attached| attached.failed.is_none()) else {
@@ -171,13 +187,7 @@ impl<H: Host> Engine<H> {
             page.count(Counter::FramesSent, 1);
             has_sent = true;
         }
-        if has_sent {
-            self.flush();
-        }
-        // What a path takes was forgotten: until it is known, segments are as long as any path takes.
-        if self.stack.has_path_question() {
-            self.answer_path_question(now);
-        }
+        has_sent
     }
 
     /// Segments that end connections, which are to be released now.

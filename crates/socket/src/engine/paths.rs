@@ -125,14 +125,6 @@ impl<H: Host> Engine<H> {
         true
     }
 
-    /// A connection is about to send to a destination, in segments as large as the path takes.
-    pub(crate) fn learn_path(&mut self, now: Now, destination: IpAddr) {
-        if let Ok(ifindex) = self.stack.interface_for(destination, None) {
-            self.stack.want_path(ifindex, destination);
-            self.answer_path_question(now);
-        }
-    }
-
     /// Asks the kernel, tells the stack, and says what it is.
     fn ask_for_path(&mut self, now: Now, ifindex: u32, destination: IpAddr) -> Path {
         let refused = (Path { mtu_bytes: Some(NOTHING_BYTES), is_mtu_locked: false }, Some(REFUSED_GOOD_FOR));

@@ -128,7 +128,6 @@ impl<H: Host> Sockets<H> {
             return Err(None);
         }
         engine.attach(now, local_ip, Some(remote_ip), None, true).map_err(never)?;
-        engine.learn_path(now, remote_ip);
         let has_keepalive = socket_keepalive(shadow).map_err(|_| never(Reason::EngineFailed))?;
         let options = StreamOptions::read(shadow, local.is_ipv4(), has_keepalive).map_err(Some)?;
         let inode = inode_of(shadow).ok_or_else(|| never(Reason::NotBound))?;

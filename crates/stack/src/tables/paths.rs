@@ -55,17 +55,17 @@ impl Paths {
         self.known.get(&(ifindex, destination)).copied()
     }
 
-    #[inline]
-    pub(super) const fn is_wanted(&self) -> bool {
-        self.wanted.is_some()
-    }
-
     pub(super) const fn want(&mut self, ifindex: u32, destination: Address) {
         self.wanted = Some((ifindex, destination));
     }
 
     pub(super) const fn take_wanted(&mut self) -> Option<(u32, Address)> {
         self.wanted.take()
+    }
+
+    #[inline]
+    pub(super) const fn has_wanted(&self) -> bool {
+        self.wanted.is_some()
     }
 
     /// `true`: flows that cached the former answer, or none, are out of date.

@@ -7,11 +7,13 @@ use nearwire_wire::tcp::{self, CHECKSUM_OFFSET, TcpHeader};
 use nearwire_wire::{ipv4, ipv6};
 
 use crate::reasons::NeedsKernel;
-use crate::tables::{NextHop, Query, Tables};
+use crate::tables::{NextHop, Query, Tables, sure_bytes};
 use crate::template::{FourTuple, PerDatagram, SendChecksum, finish_v4, finish_v6};
 
 /// Ethernet with two tags, IPv6.
 const HEADERS_BYTES_MAX: usize = 22 + ipv6::HEADER_BYTES;
+/// No link has a smaller MTU (RFC 791).
+const PACKET_BYTES_LEAST: u32 = 68;
 
 /// See the [module](self).
 #[derive(Debug, Default)]
@@ -48,7 +50,8 @@ impl Flow {
         self.generation == generation && self.ready.is_some()
     }
 
-    /// Finds the way. Returns how many bytes a packet may have.
+    /// Finds the way. Returns how many bytes a packet may have. [`NeedsKernel::PathUnknown`]: nobody has asked the kernel yet how many, and
+    /// the stack's owner is to ([`Tables::take_path_question`]). Packets that any path takes would do, but they are a third of what most take.
     #[cold]
     pub(crate) fn resolve(
         &mut self,
@@ -59,9 +62,12 @@ impl Flow {
         self.generation = 0;
         let query = Query { destination: tuple.destination, source: Some(tuple.source), ifindex: scope };
         let hop = tables.next_hop(query)?;
-        // A path that is not known yet is asked for; until then packets are as long as any path takes.
-        let is_sure = hop.sure_bytes == hop.mtu_bytes || tables.is_path_known(hop.ifindex, tuple.destination);
-        let packet_bytes = if is_sure { hop.mtu_bytes } else { hop.sure_bytes };
+        if hop.sure_bytes < hop.mtu_bytes && !tables.is_path_known(hop.ifindex, tuple.destination) {
+            return Err(NeedsKernel::PathUnknown);
+        }
+        // Where the kernel did not answer, as long as any path takes.
+        let packet_bytes =
+            if hop.mtu_bytes < PACKET_BYTES_LEAST { sure_bytes(tuple.destination) } else { hop.mtu_bytes };
         let ready = Ready::new(tuple, hop);
         match &mut self.ready {
             Some(place) => **place = ready,

@@ -9,6 +9,7 @@ use super::segment::{Outgoing, Purpose};
 use super::{ConnectionId, Tcp};
 use crate::Stack;
 use crate::address::Family;
+use crate::reasons::NeedsKernel;
 use crate::send::FrameChecksum;
 use crate::statistics::Statistics;
 use crate::tables::{PortId, Tables};
@@ -106,7 +107,8 @@ impl OutgoingSegment<'_> {
 
 impl Stack {
     /// Does what is due at `now_ns`, and makes a frame of the next segment of any connection that has one to send. Ask its port for
-    /// [`OutgoingSegment::len_bytes`] of room, write it there, and call again until there is none.
+    /// [`OutgoingSegment::len_bytes`] of room, write it there, and call again until there is none; and again where there was a question of
+    /// a path ([`Stack::take_path_question`]), after it was answered.
     #[inline]
     pub fn poll_transmit(&mut self, now_ns: u64) -> Option<OutgoingSegment<'_>> {
         let now_ns = self.tcp.passed(now_ns);
@@ -118,6 +120,9 @@ impl Stack {
             let index = *self.tcp.queued.front()?;
             if let Some(outgoing) = self.tcp.next_of(index, &mut self.tables) {
                 break (index, outgoing);
+            }
+            if self.tables.has_path_question() {
+                return None;
             }
             self.tcp.queued.pop_front();
             if let Some(connection) = self.tcp.connections.at_mut(index) {
@@ -197,6 +202,8 @@ impl Tcp {
                 connection.way = Ok(());
                 true
             }
+            // It is asked for now.
+            Err(NeedsKernel::PathUnknown) => false,
             Err(reason) => {
                 if std::mem::replace(&mut connection.way, Err(reason)).is_ok() {
                     self.stuck.push(index);

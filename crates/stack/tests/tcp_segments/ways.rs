@@ -4,11 +4,12 @@ use std::net::IpAddr;
 
 use etherparse::{NetSlice, SlicedPacket, TransportSlice};
 use nearwire_stack::{
-    AdoptError, ConnectionId, Dropped, NeedsKernel, NeighbourState, NotOurs, Path, TcpOptions, Update, Verdict,
+    AdoptError, ConnectionId, Dropped, NeedsKernel, NeighbourState, NotOurs, Path, StackConfig, TcpOptions, Update,
+    Verdict,
 };
 
 use crate::common::tcp::{Agreed, frames, segment};
-use crate::common::{Host, IFINDEX, at, host, neighbour, pair, v4, v6};
+use crate::common::{Host, IFINDEX, at, host, host_with, neighbour, pair, v4, v6};
 
 const MS: u64 = 1_000_000;
 
@@ -64,6 +65,31 @@ fn segment_of_no_connection_is_the_kernels_and_a_corrupt_one_is_dropped() {
     assert_eq!(two.receive(&sent), Verdict::Segment { connection: far });
     two.stack.tcp_remove(far);
     assert_eq!(two.receive(&sent), Verdict::NotOurs(NotOurs::NoConnection));
+}
+
+#[test]
+fn path_that_nobody_has_asked_about_is_asked_about_and_segments_are_as_long_as_it_takes() {
+    for (addresses, longest) in [([v4(1), v4(2)], 1460), ([v6(1), v6(2)], 1440)] {
+        let mut one = host_with(1, &[2], StackConfig { asks_paths: true, ..StackConfig::new(1) });
+        let near = adopt(&mut one, 0, addresses);
+        one.stack.tcp_write(near, 0, &[7; 5000], false).expect("has room");
+        assert_eq!(frames(&mut one.stack, 0).len(), 0, "until the kernel has answered");
+        assert_eq!(one.stack.take_path_question(), Some((IFINDEX, addresses[1])));
+        let learn = |mtu_bytes| Update::Path {
+            ifindex: IFINDEX,
+            destination: addresses[1],
+            path: Some(Path { mtu_bytes, ..Path::default() }),
+        };
+        one.stack.update(learn(None));
+        let payload_bytes = |frame: &[u8]| segment(frame).expect("a segment").2.len();
+        let sent = frames(&mut one.stack, 0);
+        assert!((longest - 12..=longest).contains(&payload_bytes(&sent[0])), "{}", payload_bytes(&sent[0]));
+        // A kernel that does not answer is told from a path.
+        one.stack.update(learn(Some(1)));
+        one.stack.tcp_write(near, 0, &[7; 5000], false).expect("has room");
+        let sent = frames(&mut one.stack, 0);
+        assert!(payload_bytes(&sent[0]) > 400, "{}", payload_bytes(&sent[0]));
+    }
 }
 
 #[test]

@@ -12,7 +12,8 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::ptr::NonNull;
 
 use nearwire_sys::descriptor::place;
-use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, fcntl_get_seals, fstat, ftruncate, memfd_create};
+use nearwire_sys::shared_words::set_length;
+use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, fcntl_get_seals, fstat, memfd_create};
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, mmap_anonymous, munmap};
 
 use super::control::{Control, Layout};
@@ -61,7 +62,7 @@ impl Umem {
 
     fn create_with(layout: Layout, file_bytes: usize, pages: MemfdFlags, wants_huge: bool) -> io::Result<Umem> {
         let memory = memfd_create(c"nearwire-packets", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING | pages)?;
-        ftruncate(&memory, file_bytes as u64)?;
+        set_length(&memory, file_bytes)?;
         fcntl_add_seals(&memory, LENGTH_SEALS)?;
         let is_reserved = pages.contains(MemfdFlags::HUGETLB);
         let map = if is_reserved { Umem::map_reserved } else { Umem::map };
