@@ -150,6 +150,8 @@ worded! {
         FarEndEnds => "the far end ends its connection, or sends urgent data, which the kernel deals with",
         /// ETIMEDOUT: the kernel's socket is an ended one.
         FarEndSilent => "the far end did not answer, and its connection was given up",
+        /// Long segments were sent twice for nothing.
+        PathInDoubt => "the far end did not acknowledge long segments, which a router may not let pass; it is adopted again after some calls",
     }
 }
 

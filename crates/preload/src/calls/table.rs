@@ -179,6 +179,10 @@ pub const CONNECTIONS: &[(&str, Connection)] = &[
     ),
     ("the interface goes down, its port is lost, or the agent ends", Connection::Released),
     (
+        "segments longer than any path takes are not acknowledged, also when they are sent again: a router may not let them pass, which the kernel finds out",
+        Connection::Released,
+    ),
+    (
         "the kernel gets its frames, as the rings are full or a sender on this machine leaves it to a device to cut what it sends",
         Connection::Released,
     ),

@@ -213,11 +213,15 @@ impl<H: Host> Sockets<H> {
                 happened.set(Events::ARRIVED, readiness.readable);
                 happened.set(Events::SENDABLE, readiness.writable);
                 happened.set(Events::ERR, readiness.error.is_some());
+                self.streams.is_in_doubt |= readiness.path_in_doubt;
                 self.sets.raise(id, happened);
             }
             self.sleepers.wake_all();
         }
         self.release_ended();
+        if std::mem::take(&mut self.streams.is_in_doubt) {
+            self.release_doubtful();
+        }
     }
 
     #[inline]
@@ -225,6 +229,19 @@ impl<H: Host> Sockets<H> {
         let now = self.now;
         if let Some(engine) = self.engine() {
             engine.transmit(now, monotonic_raw_ns());
+        }
+    }
+
+    /// Has the kernel send what a router may not let pass: it hears what the router says, and keeps it for the destination.
+    #[cold]
+    fn release_doubtful(&mut self) {
+        for fd in self.streams.fds() {
+            let connection = self.streams.get(fd).map(|stream| stream.carried.id());
+            let readiness =
+                connection.zip(self.engine_ref()).and_then(|(id, engine)| engine.stack_ref().tcp_readiness(id));
+            if readiness.is_some_and(|readiness| readiness.path_in_doubt) {
+                self.release_where_routed(fd, Reason::PathInDoubt);
+            }
         }
     }
 

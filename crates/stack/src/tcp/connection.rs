@@ -17,7 +17,7 @@ use super::sequence::Sequence;
 use super::timestamps::Timestamps;
 
 /// TCP header without options, and what timestamps take of the options.
-const HEADER_BYTES: u32 = 20;
+pub(super) const HEADER_BYTES: u32 = 20;
 const TIMESTAMPS_BYTES: u32 = 12;
 /// RFC 9293 section 3.7.1: what every far end over IPv4 takes.
 const SEGMENT_DEFAULT_BYTES: u32 = 536;

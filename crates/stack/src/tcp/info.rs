@@ -1,9 +1,13 @@
 //! What is reported about a connection: readiness, and the figures of TCP_INFO.
 
-use super::connection::{Connection, TcpError};
+use nearwire_wire::{ipv4, ipv6};
+
+use super::connection::{Connection, HEADER_BYTES, TcpError};
 use super::recovery::Phase;
+use super::scoreboard::Sent;
 use super::sender::Fin;
 use crate::reasons::NeedsKernel;
+use crate::tables::sure_bytes;
 
 /// What a program can do with a connection without waiting.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -20,6 +24,8 @@ pub struct TcpReadiness {
     pub error: Option<TcpError>,
     /// Urgent data came: the connection is to be released, and the kernel gets it.
     pub urgent: bool,
+    /// The path may not take segments as long as those that were sent: see [`Connection::is_path_in_doubt`].
+    pub path_in_doubt: bool,
     /// It has something to send and no way that this stack could take: the reason. It goes on by itself when that changes.
     pub stuck: Option<NeedsKernel>,
 }
@@ -105,8 +111,20 @@ impl Connection {
             hung_up: self.error.is_some() || (self.receiver.has_ended && self.sender.fin != Fin::No),
             error: self.error,
             urgent: self.has_urgent,
+            path_in_doubt: self.is_path_in_doubt(),
             stuck: self.way.err(),
         }
+    }
+
+    /// A segment that is longer than what any path takes was sent so often without an answer that a router may drop it. Its message
+    /// says so to the kernel's socket, which takes it for an old one: the kernel finds the way out when it has the connection.
+    pub(crate) fn is_path_in_doubt(&self) -> bool {
+        const TIMEOUTS: u32 = 2;
+        let destination = self.tuple.destination;
+        let ip_bytes = if destination.is_v4() { ipv4::HEADER_BYTES_MIN } else { ipv6::HEADER_BYTES };
+        let sure_bytes = sure_bytes(destination).saturating_sub(ip_bytes as u32 + HEADER_BYTES);
+        let is_long = |sent: &Sent| sent.len() > sure_bytes;
+        self.error.is_none() && self.sender.timeouts >= TIMEOUTS && self.sender.scoreboard.first().is_some_and(is_long)
     }
 
     /// SO_RCVLOWAT, which is never more than can wait (`tcp_set_rcvlowat`).

@@ -188,3 +188,20 @@ fn idle_connections_have_no_deadlines() {
     assert!(frames(&mut one.stack, 0).is_empty());
     assert_eq!((one.stack.next_deadline(), one.stack.tcp_connections()), (None, 10_000));
 }
+
+#[test]
+fn path_is_in_doubt_when_a_long_segment_was_sent_again_twice_for_nothing() {
+    for (bytes, is_long) in [(1400, true), (400, false)] {
+        let mut one = host(1, &[2]);
+        let id = adopt(&mut one, 0, [v4(1), v4(2)]);
+        one.stack.tcp_write(id, 0, &vec![1; bytes], false).expect("has room");
+        frames(&mut one.stack, 0);
+        let in_doubt = |host: &Host| host.stack.tcp_readiness(id).expect("is here").path_in_doubt;
+        frames(&mut one.stack, 1500 * MS);
+        assert!(!in_doubt(&one), "{bytes}");
+        while one.stack.take_ready().is_some() {}
+        frames(&mut one.stack, 10_000 * MS);
+        assert_eq!(in_doubt(&one), is_long, "{bytes}");
+        assert_eq!(one.stack.take_ready(), is_long.then_some(id), "{bytes}");
+    }
+}
