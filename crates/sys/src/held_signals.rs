@@ -26,8 +26,7 @@ pub fn without<R>(signals: &[libc::c_int], work: impl FnOnce() -> R) -> R {
 fn block(how: libc::c_int, set: u64) -> io::Result<u64> {
     let mut before = 0_u64;
     // SAFETY: both sets are live, and as long as is said.
-    let result =
-        unsafe { libc::syscall(libc::SYS_rt_sigprocmask, how, &raw const set, &raw mut before, SET_BYTES) };
+    let result = unsafe { libc::syscall(libc::SYS_rt_sigprocmask, how, &raw const set, &raw mut before, SET_BYTES) };
     if result == 0 { Ok(before) } else { Err(io::Error::last_os_error()) }
 }
 
@@ -43,7 +42,8 @@ fn take(set: u64) -> bool {
     let none = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     let nowhere = std::ptr::null_mut::<libc::siginfo_t>();
     // SAFETY: set and time are live; what is told of the signal is not wanted.
-    let taken = unsafe { libc::syscall(libc::SYS_rt_sigtimedwait, &raw const set, nowhere, &raw const none, SET_BYTES) };
+    let taken =
+        unsafe { libc::syscall(libc::SYS_rt_sigtimedwait, &raw const set, nowhere, &raw const none, SET_BYTES) };
     taken > 0
 }
 
