@@ -35,7 +35,9 @@ struct Client<'a> {
 fn random_file(path: &Path, bytes: usize) {
     let mut state = bytes as u64 | 1;
     let words = std::iter::repeat_with(|| {
-        (state ^= state << 13, state ^= state >> 7, state ^= state << 17);
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
         state.to_le_bytes()
     });
     let all: Vec<u8> = words.take(bytes.div_ceil(8)).flatten().take(bytes).collect();
