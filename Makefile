@@ -5,15 +5,18 @@ EMULATION_PACKAGES = qemu-system-x86 busybox-static e2fsprogs zstd xz-utils
 # What reads exported files; with what ansible-core recommends it would be half a gigabyte.
 READER_PACKAGES = procps systemd udev kmod ansible-core
 # What `nearwire run` is tried with.
-PROGRAM_PACKAGES = sockperf iperf3 ngtcp2-client openssl dnsmasq-base bind9-dnsutils dnsperf socat python3 sip-tester openvpn nodejs nftables iptables
+PROGRAM_PACKAGES = sockperf iperf3 ngtcp2-client openssl dnsmasq-base bind9-dnsutils dnsperf socat python3 sip-tester openvpn nodejs nftables iptables \
+	redis-tools wrk curl openssh-client
 TARGETS_PACKAGES = sockperf socat gcc libc6-dev
 
 TARGET_DIRECTORY = $(or $(CARGO_TARGET_DIR),target)
 # Unpacked and not installed: their services would tune this host, and serve on it.
-UNPACKED = $(addprefix $(TARGET_DIRECTORY)/,tuned unbound memcached chrony dnsdist nsd ngtcp2-server)
-UNPACKED_LIBRARIES = libcap2 libcdb1 libedit2 libevent-2.1-7 libfstrm0 libgnutls30 libh2o-evloop0.13 liblmdb0 libluajit-5.1-2 libnettle8 \
-	libnghttp2-14 libprotobuf-c1 libpython3.11 libre2-9 libsasl2-2 libseccomp2 libsnmp40 libsodium23 libssl3
-UNPACKED_PROGRAMS = $(subst $() ,:,$(abspath $(addprefix $(TARGET_DIRECTORY)/,unbound/usr/sbin memcached/usr/bin chrony/usr/sbin dnsdist/usr/bin nsd/usr/sbin ngtcp2-server/usr/sbin)))
+UNPACKED = $(addprefix $(TARGET_DIRECTORY)/,tuned unbound memcached chrony dnsdist nsd ngtcp2-server nginx rsync openssh-server)
+UNPACKED_LIBRARIES = libcap2 libcdb1 libedit2 libevent-2.1-7 libfstrm0 libgnutls30 libgssapi-krb5-2 libh2o-evloop0.13 liblmdb0 libluajit-5.1-2 libnettle8 \
+	libnghttp2-14 libpcre2-8-0 libpopt0 libprotobuf-c1 libpython3.11 libre2-9 libsasl2-2 libseccomp2 libsnmp40 libsodium23 libssl3 \
+	libwrap0 libxxhash0
+UNPACKED_PROGRAMS = $(subst $() ,:,$(abspath $(addprefix $(TARGET_DIRECTORY)/,unbound/usr/sbin memcached/usr/bin chrony/usr/sbin dnsdist/usr/bin nsd/usr/sbin ngtcp2-server/usr/sbin \
+	nginx/usr/sbin rsync/usr/bin openssh-server/usr/sbin)))
 
 .PHONY: build bench install test test-kernels targets fuzz fuzz-build fuzz-minimize emulation-packages
 build:

@@ -15,7 +15,7 @@ use nearwire_sys::descriptor::{Descriptor, Refusal, Request, Source, from_kernel
 use nearwire_sys::held_signals;
 
 use crate::signals::deferral;
-use crate::{internal_fd, state};
+use crate::{internal_fd, state, timer};
 
 /// Fds of the library come from the kernel and are moved to high numbers.
 struct OutOfTheWay;
@@ -77,7 +77,8 @@ static STATS_OF: AtomicU32 = AtomicU32::new(0);
 
 /// At the end of the program, where `stats` is set: what `nearwire status` would print, on standard error.
 extern "C" fn print_stats() {
-    if STATS_OF.load(Relaxed) != std::process::id() {
+    // One that filters its system calls may be ended for any of these.
+    if STATS_OF.load(Relaxed) != std::process::id() || timer::is_forbidden() {
         return;
     }
     let Some(status) = deferral::inside_deep(state::status) else { return };

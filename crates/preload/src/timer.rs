@@ -49,6 +49,11 @@ pub fn forbid() {
     IS_FORBIDDEN.store(true, Relaxed);
 }
 
+/// Whether it does.
+pub fn is_forbidden() -> bool {
+    IS_FORBIDDEN.load(Relaxed)
+}
+
 /// Starts the thread, or rings its bell. `false`: none can be started.
 #[cold]
 pub fn begin() -> bool {

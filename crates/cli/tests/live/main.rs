@@ -23,6 +23,7 @@ mod shared_port;
 mod status_live;
 mod tcp_processes;
 mod tcp_programs;
+mod tcp_servers;
 mod users;
 
 use nearwire_lab::emulated_host::{HostHardware, OwnTests, StockKernel};

@@ -105,7 +105,10 @@ impl Connection {
         }
         //= RFC 8985 7.3 MUST: a probe of the tail is sent whatever the congestion window
         let new = self.new_segment(true).filter(|new| new.payload_bytes > 0);
-        let again = || Some(self.again(sender.scoreboard.len() - 1, sender.scoreboard.last()?));
+        let again = || {
+            let last = sender.scoreboard.last()?;
+            Some(self.again(sender.scoreboard.len() - 1, last))
+        };
         new.or_else(again).map(|outgoing| Outgoing { is_tail_probe: true, ..outgoing })
     }
 

@@ -160,6 +160,8 @@ impl Sender {
 
     /// RFC 8985 section 7.2: after new data was sent, or some of it acknowledged.
     pub(crate) fn schedule_probe(&mut self, now_ns: u64) {
+        // One that is due and found no room yet is for what was out then.
+        self.is_probe_due = false;
         let is_plain = matches!(self.recovery.phase, Phase::Open | Phase::Marked);
         let has_holes = self.scoreboard.delivered_bytes() > 0 || self.scoreboard.lost_bytes() > 0;
         let wants = self.has_selective && is_plain && !has_holes && self.tail_probe.is_none();

@@ -188,6 +188,20 @@ fn tail_is_probed_with_new_data_though_the_congestion_window_is_full() {
          +0.020 > . 11001:12001(1000)");
 }
 
+/// It had no segment to repeat then, and a subtraction overflowed.
+#[test]
+fn tail_that_is_acknowledged_before_its_probe_found_room_is_not_probed() {
+    run("with sack mss 1000
+         +0     write 1000
+         +0     > P. 1:1001(1000)
+         +0.010 < . 1:1(0) ack 1001
+         +0     write 1000
+         +0     > P. 1001:2001(1000)
+         +0     full
+         +0     < . 1:1(0) ack 2001
+         +10    error None");
+}
+
 //= test RFC 2018 8
 #[test]
 fn block_that_the_far_end_took_back_is_sent_again() {

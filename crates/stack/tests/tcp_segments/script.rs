@@ -151,6 +151,13 @@ impl World {
                 assert_eq!(taken, Ok(data.len()), "{line}");
                 self.written += data.len() as u32;
             }
+            // The port has no room for what is due next.
+            "full" => {
+                while self.host.stack.poll_transmit(self.now_ns).is_none() {
+                    self.now_ns = self.host.stack.next_deadline().unwrap_or_else(|| panic!("{line}: nothing is due"));
+                }
+                return;
+            }
             "read" => self.read(number(), line),
             "eof" => assert_eq!(self.host.stack.tcp_read(self.id, &mut [0; 9]), Ok(0), "{line}"),
             "nothing" => {

@@ -230,6 +230,8 @@ pub(super) fn not_for_children(start: NonNull<u8>, len_bytes: usize) {
 
 #[cfg(test)]
 mod tests {
+    use rustix::fs::ftruncate;
+
     use super::*;
 
     fn layout(buffers: u32) -> Layout {
