@@ -395,8 +395,10 @@ const LEFT_BY_A_JUMP: &str = "a handler jumped out of a call that had faulted";
 #[cold]
 fn give_up(state: &mut Option<Sockets>, text: &str) {
     OFF.store(true, Relaxed);
-    let broken = state.take();
-    if let Some(sockets) = &broken {
+    let mut broken = state.take();
+    if let Some(sockets) = &mut broken {
+        // Programs that wait for them hear of it.
+        let _ = catch_unwind(AssertUnwindSafe(|| sockets.abandon_streams()));
         let page = sockets.page().clone();
         page.set_engine(&Engine { state: EngineState::Failed, reason: Some(Reason::EngineFailed), text });
         // It stays, and says so.

@@ -308,6 +308,18 @@ impl<H: Host> Sockets<H> {
         self.service_changed();
     }
 
+    /// Something went wrong in the library, and nothing of it is trusted: the kernel's sockets are ended ones, and the agent tells the far ends when they are closed.
+    pub fn abandon_streams(&mut self) {
+        let host = self.host.clone();
+        for fd in self.streams.fds() {
+            let Some(stream) = self.streams.take(fd) else { continue };
+            let (shadow, inode) = (stream.shadow, stream.inode);
+            // Refused, it is parked still, and closed as one.
+            let _ = adoption::end_by(shadow, stream.carried.set(), &|repair| host.repair(shadow, repair));
+            self.sets.handed_over(stream.id, FlowSocket { descriptor: shadow, inode }, Events::empty(), false);
+        }
+    }
+
     /// The watch reported a shadow. Whether it was that of a connection.
     pub(crate) fn stream_has_slipped(&mut self, token: u32) -> bool {
         if token & CONNECTION_TOKEN == 0 {
