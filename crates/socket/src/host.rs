@@ -14,7 +14,7 @@ mod this;
 use std::fmt::Debug;
 use std::io;
 use std::net::IpAddr;
-use std::os::fd::BorrowedFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
 use nearwire_agent::give_back::{Ip, Received};
@@ -23,6 +23,7 @@ use nearwire_frames::{EnginePort, FlowSocket, PortError};
 use nearwire_stack::{Path, Update};
 use nearwire_sys::descriptor::Descriptor;
 use nearwire_sys::tcp_repair::{Repair, set_repair};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::config::{Agent, Config, Mode};
 use crate::kernel_tables::{KernelTables, News, PathErrors, TablesError};
@@ -116,6 +117,17 @@ pub trait Host: Clone + Debug + 'static {
 
     /// This process is the child of a fork: what it had of other processes is its parent's.
     fn forked(&mut self) {}
+
+    /// Lets others go on for so long, within a call.
+    fn pause(&self, time: Duration) {
+        std::thread::sleep(time);
+    }
+
+    /// Waits until there is something to read, for so long at most.
+    fn await_readable(&self, shadow: Descriptor, within: Duration) {
+        let within = Timespec::try_from(within).ok();
+        let _ = poll(&mut [PollFd::from_borrowed_fd(shadow.as_fd(), PollFlags::IN)], within.as_ref());
+    }
 
     /// A random number, which nobody outside the process knows: the key of the stack's hash tables.
     fn secret(&self) -> u64;

@@ -252,7 +252,7 @@ impl<H: Host> Engine<H> {
         let begun = time(self);
         while is_any_there(self) && time(self) - begun < PROGRAM_ENDS_WITHIN {
             self.take_in_all(now);
-            std::thread::sleep(PROGRAM_ASKED_FOR_EVERY);
+            self.host.pause(PROGRAM_ASKED_FOR_EVERY);
         }
     }
 

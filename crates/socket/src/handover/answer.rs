@@ -7,14 +7,12 @@
 //!
 //! Of a socket that several processes could use first the agent says that another one uses it too. The thread hears that as well.
 
-use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Acquire, Release, SeqCst};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use nearwire_sys::descriptor::Descriptor;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::{ANSWERED, Children, Parent};
 use crate::bell::Bell;
@@ -87,9 +85,8 @@ impl<H: Host> Sockets<H> {
     /// Another process has used the socket, and hears of this one by the agent: what waits there comes to the shadow.
     pub(super) fn await_what_waits_elsewhere(&self, id: SocketId) {
         let Some(socket) = self.get(id).filter(|socket| socket.is_shared_with_others()) else { return };
-        let within = Timespec::try_from(GIVEN_BACK_WITHIN).ok();
         // Nothing in time: nothing waits, or it comes later.
-        let _ = poll(&mut [PollFd::from_borrowed_fd(socket.shadow.fd.as_fd(), PollFlags::IN)], within.as_ref());
+        self.host.await_readable(socket.shadow.fd, GIVEN_BACK_WITHIN);
     }
 
     /// Has the timer thread begun.
@@ -112,20 +109,21 @@ impl Children {
 
 impl Parent {
     /// Something was claimed: has the parent look.
-    pub(super) fn claimed(&self) {
+    pub(super) fn claimed(&self, host: &impl Host) {
         if let Some(said) = self.words.as_ref().and_then(|words| words.first()) {
-            self.await_answer(said.fetch_add(1, SeqCst) + 1);
+            self.await_answer(said.fetch_add(1, SeqCst) + 1, host);
         }
     }
 
     /// Until it has: something was claimed so many times so far.
-    fn await_answer(&self, claims: u64) {
+    fn await_answer(&self, claims: u64, host: &impl Host) {
         let Some(answered) = self.words.as_ref().and_then(|words| words.get(ANSWERED)) else { return };
         let Some(bell) = self.bell.as_ref().filter(|_| answered.load(SeqCst) > 0) else { return };
         bell.ring();
-        let until = Instant::now() + ANSWER_WITHIN;
-        while answered.load(Acquire) <= claims && Instant::now() < until && !self.has_ended() {
-            std::thread::sleep(ANSWER_LOOKED_FOR_EVERY);
+        let time = || Duration::from_nanos(host.clocks().monotonic_ns);
+        let until = time() + ANSWER_WITHIN;
+        while answered.load(Acquire) <= claims && time() < until && !self.has_ended() {
+            host.pause(ANSWER_LOOKED_FOR_EVERY);
         }
     }
 }

@@ -251,7 +251,7 @@ impl<H: Host> Sockets<H> {
     fn claim_inherited_stream(&mut self, fd: i32) -> bool {
         let Some(inherited) = self.children.streams.take_inherited(fd) else { return false };
         if inherited.say(CLAIMED).is_some_and(|before| before & (CLAIMED | CLOSED) == 0) {
-            inherited.parent.claimed();
+            inherited.parent.claimed(&self.host);
         }
         if let Some(shadow) = Descriptor::new(fd) {
             let socket = FlowSocket { descriptor: shadow, inode: inherited.of.inode };

@@ -328,7 +328,7 @@ impl<H: Host> Sockets<H> {
         if let Some(word) = parent.words.as_ref().and_then(|words| words.get(id.index() + 1)) {
             let without_sets = if self.sets.has_closed_shared() { CLAIMED_WITHOUT_SETS } else { 0 };
             word.store(inode << 8 | without_sets | reason as u64, Relaxed);
-            parent.claimed();
+            parent.claimed(&self.host);
         }
         if parent.has_ended() && reason == Reason::ReadByChild {
             self.settle_anew(id);

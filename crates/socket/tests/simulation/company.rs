@@ -14,7 +14,7 @@ use std::path::Path;
 use std::process::Command;
 use std::rc::Rc;
 
-use nearwire_lab::Namespace;
+use kernel::Kernel;
 use world::{Outcome, Plan, World};
 
 use crate::FAULTY;
@@ -37,12 +37,12 @@ const ALL: Plan = Plan {
 
 /// Runs a plan with each seed; so much of what arrived is to come by shares, in hundredths.
 fn run(plan: Plan, steered_least: u64) {
-    let Some(namespace) = kernel::lay() else { return };
+    let Some(kernel) = Kernel::lay() else { return };
     let plan = Plan { steps: crate::steps(plan.steps), ..plan };
     let mut sum = Outcome::default();
     let run = || {
         crate::with_each_seed(|seed| {
-            let outcome = World::new(plan, seed, Rc::new(Trace::new())).run();
+            let outcome = World::new(plan, seed, &kernel, Rc::new(Trace::new())).run();
             sum.sent += outcome.sent;
             sum.delivered += outcome.delivered;
             sum.arrived += outcome.arrived;
@@ -50,7 +50,7 @@ fn run(plan: Plan, steered_least: u64) {
             sum.lent += outcome.lent;
         });
     };
-    namespace.enter(run).unwrap();
+    kernel.enter(run);
     println!("{sum:?}");
     assert!(sum.steered * 100 >= sum.arrived * steered_least, "they are accelerated: {sum:?}");
     assert!(sum.delivered * 3 > sum.sent, "they receive: {sum:?}");
@@ -58,28 +58,29 @@ fn run(plan: Plan, steered_least: u64) {
 }
 
 /// What happens with a seed.
-fn course(namespace: &Namespace, plan: Plan, seed: u64) -> Vec<String> {
+fn course(kernel: &Rc<Kernel>, plan: Plan, seed: u64) -> Vec<String> {
     let trace = Rc::new(Trace::kept());
-    namespace.enter(|| World::new(plan, seed, Rc::clone(&trace)).run()).unwrap();
+    kernel.enter(|| World::new(plan, seed, kernel, Rc::clone(&trace)).run());
     trace.take()
 }
 
 #[test]
 fn same_seed_takes_the_same_course_in_another_namespace_and_another_process() {
     let plan = Plan { steps: 6_000, kills_one_in: 200, agent_ends_one_in: 1000, waits_one_in: 700, ..ALL };
-    let Some(namespace) = kernel::lay() else { return };
+    let Some(kernel) = Kernel::lay() else { return };
     if let Some(path) = std::env::var_os(COURSE_TO) {
-        return std::fs::write(path, course(&namespace, plan, 2).join("\n")).unwrap();
+        return std::fs::write(path, course(&kernel, plan, 2).join("\n")).unwrap();
     }
     let file = tempfile::NamedTempFile::new().unwrap();
     let elsewhere = |to: &Path| {
         let name = "company::same_seed_takes_the_same_course_in_another_namespace_and_another_process";
         let mut command = Command::new(std::env::current_exe().unwrap());
-        assert!(command.args(["--exact", name]).env(COURSE_TO, to).status().unwrap().success());
+        command.args(["--exact", name]).env(COURSE_TO, to);
+        assert!(kernel::beginning_processes(|| command.spawn()).unwrap().wait().unwrap().success());
         std::fs::read_to_string(to).unwrap().lines().map(str::to_owned).collect()
     };
-    let of_two = [course(&namespace, plan, 1), course(&kernel::lay().unwrap(), plan, 1)];
-    let of_processes = [course(&namespace, plan, 2), elsewhere(file.path())];
+    let of_two = [course(&kernel, plan, 1), course(&Kernel::lay().unwrap(), plan, 1)];
+    let of_processes = [course(&kernel, plan, 2), elsewhere(file.path())];
     for [one, other] in [of_two, of_processes] {
         let parts = one.iter().zip(&other).position(|(one, other)| one != other);
         let parts = parts.or((one.len() != other.len()).then_some(one.len().min(other.len())));

@@ -109,7 +109,9 @@ impl Machine {
             let (address, mac) = (address(number).into(), mac(number));
             Update::NewNeighbour(Neighbour { ifindex: IFINDEX, address, mac, state: NeighbourState::Permanent })
         };
-        let fixed = [Update::NewLink(self.link()), Update::NewAddress(own), self.route()];
+        let loopback =
+            Link { ifindex: 1, mac: MacAddress([0; 6]), mtu_bytes: 65_536, is_up: true, kind: LinkKind::Loopback };
+        let fixed = [Update::NewLink(loopback), Update::NewLink(self.link()), Update::NewAddress(own), self.route()];
         let others = (0..self.machines).filter(|number| *number != self.number).map(neighbour);
         fixed.into_iter().chain(others).chain([Update::PolicyRules { present: false }]).collect()
     }

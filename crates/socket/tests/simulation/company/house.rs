@@ -343,11 +343,16 @@ impl House {
 
     /// A program connects. `None`: there is no agent.
     pub fn connect(&self) -> Option<Connected> {
+        self.connect_of(self.next.get())
+    }
+
+    /// The same of a process.
+    pub fn connect_of(&self, pid: u32) -> Option<Connected> {
         let mut agent = self.agent.borrow_mut();
         let agent = agent.as_mut()?;
         let program = self.next.get();
         self.next.set(program + 1);
-        let caller = Caller { pid: program, uid: 0, groups: Vec::new(), has_pass: false };
+        let caller = Caller { pid, uid: 0, groups: Vec::new(), has_pass: false };
         agent.pass_time(self.now());
         agent.hello(program, caller, VERSION, ProgramName::cut("simulation")).unwrap();
         let mailbox = Mailbox::new();
@@ -419,8 +424,14 @@ impl House {
         }
     }
 
+    /// Brings what programs gave back to their shadows.
+    pub fn settle(&self) {
+        self.kernel.settle();
+    }
+
     /// Brings what has come to whoever is to have it, and takes what shares send.
     pub fn pass_frames(&self) {
+        self.kernel.settle();
         let mut card = self.card.borrow_mut();
         let Card { wire, table, shares, former, is_up, arrived, .. } = &mut *card;
         let mut leave = |end: &mut MemoryPort| {
@@ -454,6 +465,16 @@ impl House {
                 self.kernel.bring(&frame);
             }
             arrived.push(Arrived { number, by });
+        }
+    }
+
+    /// Who would get a frame.
+    #[allow(dead_code, reason = "the simulation of processes asks")]
+    pub fn owner_of(&self, frame: &[u8]) -> By {
+        let card = self.card.borrow();
+        match card.table.verdict(frame) {
+            Owner::Share(share) => card.shares.get(&share).map_or(By::Kernel, |share| By::Program(share.program)),
+            Owner::Kernel | Owner::Nobody => By::Kernel,
         }
     }
 

@@ -142,6 +142,8 @@ impl Host for Member {
     }
 
     fn ticks(&self) -> u64 {
+        // What was given back is there within the call, as over the loopback device.
+        self.house.settle();
         self.machine.ticks()
     }
 

@@ -150,8 +150,11 @@ impl Worker {
 
     /// connect(2).
     pub fn connect(&mut self, open: &Open, remote: SocketAddr) {
-        open.shadow.connect(remote).unwrap();
         let number = open.shadow.as_raw_fd();
+        if let Some(sockets) = self.enter() {
+            sockets.connecting(number);
+        }
+        open.shadow.connect(remote).unwrap();
         if let Some(sockets) = self.enter() {
             sockets.connected(number);
         }

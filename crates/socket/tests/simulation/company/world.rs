@@ -7,10 +7,11 @@ use std::cell::Cell;
 use std::collections::HashSet;
 use std::net::SocketAddr;
 use std::rc::Rc;
+use std::sync::RwLockReadGuard;
 
 use super::account::{Arrival, Sent};
 use super::house::{By, House};
-use super::kernel::{Kernel, frame};
+use super::kernel::{Kernel, frame, without_new_processes};
 use super::worker::{Open, PAYLOAD_MOST_BYTES, Watched, Worker};
 use crate::machine::{Surroundings, TICKS_PER_NS, address};
 use crate::random::Random;
@@ -120,6 +121,7 @@ pub struct World {
     groups: Vec<Vec<usize>>,
     ports: HashSet<u16>,
     outcome: Outcome,
+    _alone: RwLockReadGuard<'static, ()>,
 }
 
 fn payload(number: u64, len_bytes: usize) -> Vec<u8> {
@@ -128,17 +130,17 @@ fn payload(number: u64, len_bytes: usize) -> Vec<u8> {
 }
 
 impl World {
-    /// In the namespace that [`super::kernel::lay`] gave.
-    pub fn new(plan: Plan, seed: u64, trace: Rc<Trace>) -> World {
+    /// In the namespace of the kernel.
+    pub fn new(plan: Plan, seed: u64, kernel: &Rc<Kernel>, trace: Rc<Trace>) -> World {
+        let alone = without_new_processes();
         let mut random = Random::new(seed);
         let segment = Segment::new(plan.faults, Random::new(random.next()), plan.machines + 1);
         let surroundings = Surroundings { segment, ticks: Rc::new(Cell::new(1 << 40)), trace };
-        let kernel = Rc::new(Kernel::new());
         // Closed at once: the sockets to come may want its port.
         let namespace = nearwire_sys::socket::netns_cookie(std::net::UdpSocket::bind("127.0.0.1:0").unwrap()).unwrap();
         // Number 0 is the address of the network.
         let machines = (1..=plan.machines).map(|number| {
-            let house = House::new(number, &surroundings, &kernel, namespace);
+            let house = House::new(number, &surroundings, kernel, namespace);
             let worker = |at| Worker::start(&house, plan.machines + 1, &surroundings, at < plan.programs);
             let workers = (0..plan.programs + plan.plain).map(worker).collect();
             Machine { house, workers, is_up: true }
@@ -155,6 +157,7 @@ impl World {
             groups: Vec::new(),
             ports: HashSet::new(),
             outcome: Outcome::default(),
+            _alone: alone,
         };
         for machine in 0..plan.machines {
             for program in 0..plan.programs + plan.plain {
