@@ -31,6 +31,8 @@ use crate::host::Host;
 use crate::id::SocketId;
 use crate::reason::Reason;
 use crate::socket::Lent;
+#[cfg(doc)]
+use crate::sockets::Sockets;
 use crate::tcp::Carried;
 use options::StreamOptions;
 
@@ -46,6 +48,8 @@ struct Stream {
     carried: Carried,
     flow: ExactFlow,
     options: StreamOptions,
+    /// What [`Sockets::calls_served`] was when it was adopted.
+    calls_before: Option<u64>,
     /// It was given up, and a call has said so.
     has_told_error: bool,
 }
@@ -68,6 +72,8 @@ pub(crate) struct Streams {
     calls_after_overflow: HashMap<i32, u16>,
     /// By fd.
     lent: HashMap<i32, Lent>,
+    /// So often connections were adopted that were over soon, and no other: see [`Sockets::learn_from_life`].
+    short_lives: u32,
     /// Some are to be released as soon as the kernel has a route.
     waits_for_route: bool,
     /// Long segments of some are not acknowledged.

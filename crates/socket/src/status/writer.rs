@@ -424,6 +424,14 @@ impl SocketWriter<'_> {
         self.count_both([SocketCounter::Sent, SocketCounter::SentBytes], len_bytes);
     }
 
+    /// How many datagrams, or calls on a connection, were counted.
+    #[must_use]
+    pub fn counted(&self) -> u64 {
+        let start = self.start + layout::SOCKET_COUNTERS.at;
+        let count = |of: SocketCounter| self.words.get(start + of as usize).map_or(0, |word| word.load(Relaxed));
+        count(SocketCounter::Received) + count(SocketCounter::Sent)
+    }
+
     /// One datagram, and its bytes. One slice of known length: the bounds are looked at once.
     #[inline]
     fn count_both(&self, [datagrams, bytes]: [SocketCounter; 2], len_bytes: usize) {

@@ -23,6 +23,11 @@ impl<H: Host> Sockets<H> {
         self.slot_of_stream(fd).filter(|slot| !slot.is_free())
     }
 
+    /// How many calls the stack has served of it; `None`: the page has no room for it.
+    pub(super) fn calls_served(&self, fd: i32) -> Option<u64> {
+        self.slot_of_stream(fd).map(|slot| slot.counted())
+    }
+
     /// It is to be adopted.
     pub(super) fn tell_attempt(&self, fd: i32) {
         let Some(slot) = self.slot_of_stream(fd).filter(SocketWriter::is_free) else { return };

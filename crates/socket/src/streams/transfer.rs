@@ -254,6 +254,7 @@ impl<H: Host> Sockets<H> {
         for ending in endings {
             // What came behind it comes again.
             let Some(fd) = self.streams.fd_of(ending.connection) else { continue };
+            self.learn_from_life(fd);
             self.release_now(fd, Reason::FarEndEnds);
             direct::allow_for_good(fd);
             if let (Some(engine), Some(shadow)) = (self.engine(), Descriptor::new(fd)) {

@@ -12,6 +12,7 @@ use std::net::Shutdown;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::process::Command;
+use std::time::Duration;
 
 use anyhow::Context;
 use nearwire_sys::usage::{end_at_termination, interrupted};
@@ -21,6 +22,8 @@ use rustix::process::{Pid, Signal, kill_process};
 
 /// How often it is checked for Ctrl-C.
 const TICK: Timespec = Timespec { tv_sec: 0, tv_nsec: 200_000_000 };
+/// A guardian that has refused its order ends within this time.
+const ENDS_WITHIN: Duration = Duration::from_secs(5);
 /// Before the process id of a guardian that has its order.
 const RUNS: &str = "runs ";
 /// Before the exit code of one that ends.
@@ -70,6 +73,10 @@ impl Unit {
         // Told or not, it has done its work. Of a unit that runs it is only the client.
         let _ = client.kill();
         let ended = client.wait();
+        if said.starts_with(ENDED) {
+            // It says why after that it ends, and before it is gone.
+            let _ = line.set_read_timeout(Some(ENDS_WITHIN)).and_then(|()| line.read_to_end(&mut Vec::new()));
+        }
         match said.strip_prefix(RUNS).and_then(|pid| pid.parse().ok()).and_then(Pid::from_raw) {
             Some(pid) => Ok(Self { line, pid, errors }),
             None => {
