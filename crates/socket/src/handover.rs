@@ -30,6 +30,8 @@ mod answer;
 mod connections;
 mod process;
 
+pub(crate) use connections::Access;
+
 use std::sync::atomic::Ordering::Acquire;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 

@@ -76,8 +76,6 @@ pub(crate) struct Streams {
     short_lives: u32,
     /// Some are to be released as soon as the kernel has a route.
     waits_for_route: bool,
-    /// Long segments of some are not acknowledged.
-    is_in_doubt: bool,
     /// What ended a connection waits to be given to the kernel.
     is_releasing: bool,
     /// The place behind the last one whose round trip the page was told.

@@ -112,6 +112,15 @@ impl<'a> Segments<'a> {
         self.parts().map(|(start, length)| unsafe { slice::from_raw_parts(start, length) })
     }
 
+    /// The same without the first `skip` bytes.
+    pub fn slices_from(&self, mut skip: usize) -> impl Iterator<Item = &'a [u8]> + use<'a> {
+        self.slices().filter_map(move |slice| {
+            let skipped = skip.min(slice.len());
+            skip -= skipped;
+            Some(&slice[skipped..]).filter(|rest| !rest.is_empty())
+        })
+    }
+
     /// Copies the bytes to send into one buffer, as many as fit; gives their number.
     pub fn gather(&self, into: &mut [MaybeUninit<u8>]) -> usize {
         let mut copied = 0;

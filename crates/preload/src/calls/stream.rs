@@ -2,7 +2,6 @@
 
 use libc::{c_int, c_uint, size_t, ssize_t};
 use nearwire_socket::Reason;
-
 use nearwire_sys::descriptor::Descriptor;
 
 use super::receive::{self, Into};

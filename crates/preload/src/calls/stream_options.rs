@@ -119,7 +119,7 @@ pub unsafe fn get(
     result
 }
 
-/// A field of `struct tcp_info`: where it begins and how many bytes it has; those of 32 bits say so much at most.
+/// Writes a number of 32 bits, or the largest one, where there is room for it.
 fn put(told: &mut [u8], at: usize, value: u64) {
     let value = u32::try_from(value).unwrap_or(u32::MAX);
     if let Some(field) = told.get_mut(at..at + 4) {
@@ -132,6 +132,11 @@ fn amend(told: &mut [u8], info: &TcpInfo) {
     const TCP_CA_RECOVERY: u8 = 3;
     let segments = |bytes: u32| u64::from(bytes.div_ceil(info.segment_bytes.max(1)));
     let us = |ns: u64| ns / 1000;
+    // `TCP_INFINITE_SSTHRESH`.
+    let threshold = match info.slow_start_threshold_bytes {
+        u32::MAX => 0x7fff_ffff,
+        bytes => segments(bytes),
+    };
     for (at, byte) in
         [(1, if info.is_recovering { TCP_CA_RECOVERY } else { 0 }), (2, info.timeouts.try_into().unwrap_or(u8::MAX))]
     {
@@ -145,14 +150,7 @@ fn amend(told: &mut [u8], info: &TcpInfo) {
         (32, segments(info.lost_bytes)),
         (68, us(info.smoothed_round_trip_ns)),
         (72, us(info.round_trip_variation_ns)),
-        (
-            76,
-            if info.slow_start_threshold_bytes == u32::MAX {
-                0x7fff_ffff
-            } else {
-                segments(info.slow_start_threshold_bytes)
-            },
-        ),
+        (76, threshold),
         (80, segments(info.congestion_window_bytes)),
         (100, info.retransmitted_segments),
         (144, info.unsent_bytes.into()),

@@ -84,13 +84,8 @@ unsafe fn receive_rest(fd: c_int, segments: &Segments<'_>, received: usize, flag
 }
 
 /// What is behind the first `skip` bytes of some segments, as a message.
-fn with_rest(segments: &Segments<'_>, mut skip: usize, call: impl FnOnce(*mut msghdr) -> ssize_t) -> ssize_t {
-    let rest = segments.slices().filter_map(|slice| {
-        let skipped = skip.min(slice.len());
-        skip -= skipped;
-        let rest = &slice[skipped..];
-        (!rest.is_empty()).then(|| single(rest.as_ptr().cast(), rest.len())[0])
-    });
+fn with_rest(segments: &Segments<'_>, skip: usize, call: impl FnOnce(*mut msghdr) -> ssize_t) -> ssize_t {
+    let rest = segments.slices_from(skip).map(|slice| single(slice.as_ptr().cast(), slice.len())[0]);
     let mut rest: Vec<iovec> = rest.collect();
     // SAFETY: all zero is a header without anything.
     let mut message: msghdr = unsafe { std::mem::zeroed() };
@@ -290,15 +285,8 @@ fn send_attempt(fd: c_int, segments: Option<&Segments<'_>>, flags: c_int, sent: 
     let mut waiting = Waiting::default();
     loop {
         let call = state::with(|sockets| {
-            let mut skip = sent.get();
             let mut last = StreamCall::Done(0);
-            for slice in segments.slices() {
-                let skipped = skip.min(slice.len());
-                skip -= skipped;
-                let rest = &slice[skipped..];
-                if rest.is_empty() {
-                    continue;
-                }
+            for rest in segments.slices_from(sent.get()) {
                 let more = flags & libc::MSG_MORE != 0 || sent.get() + rest.len() < total_bytes;
                 last = sockets.send_stream(fd, rest, more);
                 let StreamCall::Done(count) = last else { return last };

@@ -235,6 +235,16 @@ EACH_WAY(nonblocking_by_ioctl_in_use) {
     CALL(ioctl(fd, FIONBIO, &off));
     CALL(fcntl(fd, F_GETFL) & O_NONBLOCK);
     exchange_stream(fd);
+    CALL(ioctl(fd, FIONBIO, &on));
+    RECEIVE_STREAM(fd, 1);
+    SEND(fd, "hello", MSG_NOSIGNAL);
+    sleep_ms(20);
+    RECEIVE_STREAM(fd, 5);
+    CALL(ioctl(fd, FIONBIO, &off));
+    exchange_stream(fd);
+    CALL(ioctl(fd, FIOCLEX, NULL));
+    CALL(ioctl(fd, FIONCLEX, NULL));
+    exchange_stream(fd);
 }
 
 SCRIPT(bytes_that_wait_are_asked_for) {
@@ -417,21 +427,6 @@ EACH_WAY(bytes_that_wait_by_ioctl) {
     RECEIVE_STREAM(fd, 600);
     CALL(ioctl(fd, SIOCOUTQ, &bytes));
     say("to send: %d", bytes);
-    exchange_stream(fd);
-}
-
-EACH_WAY(not_blocking_by_ioctl) {
-    int on = 1, off = 0;
-    exchange_stream(fd);
-    CALL(ioctl(fd, FIONBIO, &on));
-    RECEIVE_STREAM(fd, 1);
-    SEND(fd, "hello", MSG_NOSIGNAL);
-    sleep_ms(20);
-    RECEIVE_STREAM(fd, 5);
-    CALL(ioctl(fd, FIONBIO, &off));
-    exchange_stream(fd);
-    CALL(ioctl(fd, FIOCLEX, NULL));
-    CALL(ioctl(fd, FIONCLEX, NULL));
     exchange_stream(fd);
 }
 

@@ -60,9 +60,9 @@ struct InheritedStream {
     parent: Arc<Parent>,
 }
 
-/// What a child may do with a connection.
+/// Who may use a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Access {
+pub(crate) enum Access {
     /// Others may use it too: the kernel's.
     Shared,
     /// The parent may use it too, until it closes its copy.
@@ -277,22 +277,18 @@ impl<H: Host> Sockets<H> {
         }
     }
 
-    /// Whether a connection may be adopted now as far as other processes go; `None`: never.
-    pub(crate) fn is_stream_alone(&mut self, fd: i32) -> Option<bool> {
+    /// Who may use one beside this process, which is about to adopt it.
+    pub(crate) fn stream_access(&mut self, fd: i32) -> Access {
         self.follow_children();
         if direct::is_for_good(fd) {
-            return None;
+            return Access::Shared;
         }
-        let Some(awaited) = self.children.streams.awaited.get(&fd) else { return Some(true) };
+        let Some(awaited) = self.children.streams.awaited.get(&fd) else { return Access::Alone };
         let access = awaited.access();
         if access != Access::AfterParent {
             self.children.streams.awaited.remove(&fd);
         }
-        match access {
-            Access::Shared => None,
-            Access::AfterParent => Some(false),
-            Access::Alone => Some(true),
-        }
+        access
     }
 
     /// Gives the kernel the connections that children have claimed.

@@ -16,7 +16,7 @@ use crate::config::{self, Adopt, Role, Use};
 use crate::direct;
 use crate::engine::Engine;
 use crate::epoll::Events;
-use crate::handover::inode_of;
+use crate::handover::{Access, inode_of};
 use crate::host::Host;
 use crate::id::SocketId;
 use crate::kept::{local_address, peer_address};
@@ -77,13 +77,13 @@ impl<H: Host> Sockets<H> {
         if self.is_carried(fd) {
             return Adoption::Carried;
         }
-        match self.is_stream_alone(fd) {
-            Some(true) => {}
-            Some(false) => {
+        match self.stream_access(fd) {
+            Access::Alone => {}
+            Access::AfterParent => {
                 direct::allow(fd, CALLS_UNTIL_TRIED_AGAIN);
                 return Adoption::Later;
             }
-            None => {
+            Access::Shared => {
                 direct::allow_for_good(fd);
                 return Adoption::Never(Reason::ReadByChild);
             }

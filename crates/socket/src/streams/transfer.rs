@@ -205,22 +205,26 @@ impl<H: Host> Sockets<H> {
             return;
         }
         self.transmit_streams();
+        let mut doubtful = Vec::new();
         while let Some(connection) = self.engine().and_then(|engine| engine.stack().take_ready()) {
             let readiness = self.engine_ref().and_then(|engine| engine.stack_ref().tcp_readiness(connection));
-            let id = self.streams.fd_of(connection).and_then(|fd| self.carried(fd));
-            if let (Some(readiness), Some(id)) = (readiness, id) {
+            let stream = self.streams.fd_of(connection).and_then(|fd| Some((fd, self.carried(fd)?)));
+            if let (Some(readiness), Some((fd, id))) = (readiness, stream) {
                 let mut happened = Events::empty();
                 happened.set(Events::ARRIVED, readiness.readable);
                 happened.set(Events::SENDABLE, readiness.writable);
                 happened.set(Events::ERR, readiness.error.is_some());
-                self.streams.is_in_doubt |= readiness.path_in_doubt;
                 self.sets.raise(id, happened);
+                if readiness.path_in_doubt {
+                    doubtful.push(fd);
+                }
             }
             self.sleepers.wake_all();
         }
         self.release_ended();
-        if std::mem::take(&mut self.streams.is_in_doubt) {
-            self.release_doubtful();
+        for fd in doubtful {
+            // The kernel hears what a router says of long segments, and keeps it for the destination.
+            self.release_where_routed(fd, Reason::PathInDoubt);
         }
     }
 
@@ -229,19 +233,6 @@ impl<H: Host> Sockets<H> {
         let now = self.now;
         if let Some(engine) = self.engine() {
             engine.transmit(now, monotonic_raw_ns());
-        }
-    }
-
-    /// Has the kernel send what a router may not let pass: it hears what the router says, and keeps it for the destination.
-    #[cold]
-    fn release_doubtful(&mut self) {
-        for fd in self.streams.fds() {
-            let connection = self.streams.get(fd).map(|stream| stream.carried.id());
-            let readiness =
-                connection.zip(self.engine_ref()).and_then(|(id, engine)| engine.stack_ref().tcp_readiness(id));
-            if readiness.is_some_and(|readiness| readiness.path_in_doubt) {
-                self.release_where_routed(fd, Reason::PathInDoubt);
-            }
         }
     }
 

@@ -120,11 +120,14 @@ impl Connection {
     /// says so to the kernel's socket, which takes it for an old one: the kernel finds the way out when it has the connection.
     pub(crate) fn is_path_in_doubt(&self) -> bool {
         const TIMEOUTS: u32 = 2;
+        if self.error.is_some() || self.sender.timeouts < TIMEOUTS {
+            return false;
+        }
         let destination = self.tuple.destination;
         let ip_bytes = if destination.is_v4() { ipv4::HEADER_BYTES_MIN } else { ipv6::HEADER_BYTES };
         let sure_bytes = sure_bytes(destination).saturating_sub(ip_bytes as u32 + HEADER_BYTES);
         let is_long = |sent: &Sent| sent.len() > sure_bytes;
-        self.error.is_none() && self.sender.timeouts >= TIMEOUTS && self.sender.scoreboard.first().is_some_and(is_long)
+        self.sender.scoreboard.first().is_some_and(is_long)
     }
 
     /// SO_RCVLOWAT, which is never more than can wait (`tcp_set_rcvlowat`).
