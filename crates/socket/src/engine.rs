@@ -54,6 +54,7 @@ use crate::status::{Counter, Writer};
 use allowance::Allowance;
 pub use attached::Attached;
 use capture::Capture;
+pub(crate) use connections::Ending;
 use connections::KernelsSegments;
 use flows::Flows;
 use interfaces::Interfaces;

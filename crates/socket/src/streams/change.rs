@@ -14,7 +14,7 @@ use super::options::StreamOptions;
 use super::{Adoption, Stream};
 use crate::config::{self, Adopt, Role, Use};
 use crate::direct;
-use crate::engine::Engine;
+use crate::engine::{Ending, Engine};
 use crate::epoll::Events;
 use crate::handover::{Access, inode_of};
 use crate::host::Host;
@@ -297,6 +297,11 @@ impl<H: Host> Sockets<H> {
 
     /// Gives a connection to the kernel.
     pub(super) fn release_now(&mut self, fd: i32, reason: Reason) {
+        self.release_to(fd, reason, None);
+    }
+
+    /// The same, with the segment that ends it: what came behind that the kernel gets after it, as an end after a FIN is another error.
+    pub(super) fn release_to(&mut self, fd: i32, reason: Reason, ending: Option<&Ending>) {
         self.tell_round_trip(fd);
         let was_true = self.carried(fd).map_or(Events::empty(), |id| self.readiness_of(id));
         let Some(stream) = self.streams.take(fd) else { return };
@@ -315,6 +320,9 @@ impl<H: Host> Sockets<H> {
         self.sets.handed_over(socket, FlowSocket { descriptor: shadow, inode }, was_true, false);
         let now = self.time();
         if let Some(engine) = self.engine() {
+            if let Some(ending) = ending {
+                engine.give_ending(shadow, ending);
+            }
             engine.close_connection(flow);
             // What came since its facts were taken.
             engine.expect_late_segments(now, flow, FlowSocket { descriptor: shadow, inode });

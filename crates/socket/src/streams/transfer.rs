@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use nearwire_stack::{TcpCallError, TcpError};
-use nearwire_sys::descriptor::Descriptor;
 use nearwire_sys::tsc::monotonic_raw_ns;
 
 use crate::direct;
@@ -246,11 +245,8 @@ impl<H: Host> Sockets<H> {
             // What came behind it comes again.
             let Some(fd) = self.streams.fd_of(ending.connection) else { continue };
             self.learn_from_life(fd);
-            self.release_now(fd, Reason::FarEndEnds);
+            self.release_to(fd, Reason::FarEndEnds, Some(&ending));
             direct::allow_for_good(fd);
-            if let (Some(engine), Some(shadow)) = (self.engine(), Descriptor::new(fd)) {
-                engine.give_ending(shadow, &ending);
-            }
         }
         self.streams.is_releasing = false;
     }
