@@ -108,7 +108,7 @@ layout! {
         /// Says of a bound socket that its flow is opened when a call first uses it: until then those that are open at its address stay.
         /// Its descriptor is beside this message.
         14 => Announce {
-            /// `false`: it is read by the kernel, whatever others announce.
+            /// `false`: it is read by the kernel, whatever others announce. Flows that other programs have of it end.
             is_to_be_used: bool,
         },
         /// Says of a socket without a flow that it was connected, or is not any more. Where it is connected, bound flows at its port leave

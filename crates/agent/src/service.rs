@@ -456,9 +456,13 @@ impl<P: Ports, J: Judge> Service<P, J> {
         socket: Option<OwnedFd>,
     ) -> Result<Outcome, Cause> {
         let program = self.program(id)?;
-        let (uid, most) = (program.caller.uid, program.allowance.flows);
+        let (uid, pid, most) = (program.caller.uid, program.caller.pid, program.allowance.flows);
         let ifindex = self.own_share(id, share)?.ifindex;
         let shadow = self.read(socket)?;
+        if let Some(reader) = self.announced.reader_beside(shadow.cookie, pid) {
+            self.shared.add(shadow.cookie, (id, share));
+            return Err(Why::SocketShared.cause(reader));
+        }
         if shadow.ifindex != 0 && shadow.ifindex != ifindex {
             return Err(Cause::OtherInterface { ifindex: shadow.ifindex });
         }
@@ -475,7 +479,6 @@ impl<P: Ports, J: Judge> Service<P, J> {
             Verdict::Kernel { others, cause } => (others, Some(cause)),
             Verdict::OpenAlready { flow } => return Err(Cause::FlowOpenAlready { flow }),
         };
-        let pid = self.program(id)?.caller.pid;
         let events = revoked.into_iter().filter_map(|(flow, why)| {
             let ended = self.end(flow)?;
             if why == Why::SocketShared {
@@ -487,7 +490,7 @@ impl<P: Ports, J: Judge> Service<P, J> {
         let events = events.collect();
         if let Some(why) = refused {
             if why.why == Why::SocketShared {
-                self.announced.leave_to_kernel(wanted.shadow.cookie);
+                self.announced.leave_to_kernel(wanted.shadow.cookie, 0);
             }
             let pid = self.programs.get(&why.program).map_or(0, |program| program.caller.pid);
             return Ok(Outcome {
@@ -503,7 +506,7 @@ impl<P: Ports, J: Judge> Service<P, J> {
         self.note_change(&wanted);
         let answer = match opened {
             Ok(()) => {
-                self.announced.has_flow(wanted.shadow.cookie);
+                self.announced.has_flow(wanted.shadow.cookie, pid);
                 let shadow = wanted.shadow;
                 let flow = self.flows.insert(wanted);
                 // Held, or of a share that is paused.

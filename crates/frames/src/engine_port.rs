@@ -154,6 +154,11 @@ pub trait EnginePort: Port + Sized + 'static {
     /// The port's program was detached from the interface, or the agent that holds the port is gone.
     fn check(&mut self) -> Result<(), PortError>;
 
+    /// Whether the agent that holds the port has said something of it that a port of another engine has read: [`EnginePort::check`] then.
+    fn is_told(&self) -> bool {
+        false
+    }
+
     /// Readable when the agent that holds the port, if one does, has reported something or is gone: [`EnginePort::check`] then.
     fn holder(&self) -> Option<BorrowedFd<'_>> {
         None

@@ -263,6 +263,7 @@ pub fn grant(wish: Wish, engine: usize) {
         Wish::AskSharing => ask_sharing(Subject::Engine(engine)),
         // Where there can be no thread, the program's next call answers.
         Wish::TimerThread => _ = timer::begin(),
+        Wish::AllLook => state::with_each(Sockets::look),
     }
 }
 

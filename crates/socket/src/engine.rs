@@ -349,11 +349,6 @@ impl<H: Host> Engine<H> {
         self.flows.rename(socket);
     }
 
-    /// Says that the flows of a socket are wanted when it is first used, or never (`false`).
-    pub(crate) fn announce(&self, socket: FlowSocket, is_to_be_used: bool) {
-        self.host.announce(socket, is_to_be_used);
-    }
-
     /// The network namespace that it was opened in.
     pub(crate) fn home(&self) -> Option<Arc<Home>> {
         self.interfaces.home.clone()
@@ -382,12 +377,10 @@ impl<H: Host> Engine<H> {
         self.interfaces.attached.iter_mut().flat_map(|attached| attached.port.take_alone()).collect()
     }
 
-    /// Has the ports take nothing until [`Engine::resume`]; one system call a port.
-    pub fn pause(&mut self) {
-        for table in self.interfaces.filters() {
-            // Refused, frames come by the port as before.
-            let _ = table.pause();
-        }
+    /// Has the ports take nothing until [`Engine::resume`]; one system call a port. `false`: one of them goes on.
+    pub fn pause(&mut self) -> bool {
+        // Refused, frames come by the port as before.
+        self.interfaces.filters().filter(|table| table.pause().is_err()).count() == 0
     }
 
     /// Ends [`Engine::pause`].
@@ -514,7 +507,28 @@ impl<H: Host> Engine<H> {
             self.begin_settling();
             self.end_hold();
         }
-        (0..FRAMES_LEFT_MOST).take_while(|_| self.poll(now, |_, _| Take::Queue)).count() as u32
+        let taken = (0..FRAMES_LEFT_MOST).take_while(|_| self.poll(now, |_, _| Take::Queue)).count() as u32;
+        if self.interfaces.attached.iter().any(|attached| attached.failed.is_some()) {
+            return taken + self.take_in_failed(now);
+        }
+        taken
+    }
+
+    /// The same of ports that receive no more: what they have came before they failed.
+    #[cold]
+    fn take_in_failed(&mut self, now: Now) -> u32 {
+        let Engine { host, stack, interfaces, times, capture, late, kernels_segments, flows, .. } = self;
+        let mut taken = 0;
+        for attached in interfaces.attached.iter_mut().filter(|attached| attached.failed.is_some()) {
+            for _ in 0..FRAMES_LEFT_MOST {
+                let to = Takers { host, stack, late, kernels_segments, flows, capture };
+                let Ok(Some(_)) = take_frame(now, attached, to, times.is_some(), &mut |_, _| Take::Queue) else {
+                    break;
+                };
+                taken += 1;
+            }
+        }
+        taken
     }
 }
 

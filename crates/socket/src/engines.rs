@@ -51,6 +51,8 @@ pub(crate) struct Siblings {
     pub(crate) number: u32,
     /// What calls ask for that only who keeps several engines can do.
     pub(crate) wish: Wish,
+    /// [`Wish::AllLook`] is wished, as soon as nothing else is.
+    pub(crate) others_are_to_look: bool,
     /// Sockets that [`Wish::FirstEngine`] is about.
     pub(crate) wanted_in_first: Vec<SocketId>,
     /// In the first engine: sockets that others have, and where they are bound.
@@ -83,6 +85,8 @@ pub enum Wish {
     /// Other processes may want sockets while the program computes: there is to be a timer thread, which answers them
     /// ([`Sockets::answer_children`](crate::Sockets::answer_children)).
     TimerThread,
+    /// The agent said something, and this engine read it: all engines are to look ([`Sockets::look`](crate::Sockets::look)).
+    AllLook,
 }
 
 /// What becomes of something that a thread uses first.

@@ -110,6 +110,8 @@ pub(crate) struct Children {
     has_what_stays: bool,
     /// There is to be a timer thread, which answers other processes.
     wants_timer_thread: bool,
+    /// The timer thread answered when exec(2) was about to end it. It still does if that failed.
+    answered_before_exec: bool,
     /// How often something had been claimed when this engine looked for its own sockets among it.
     followed: u64,
     /// What comes to sockets from a fork on, of which sets have told the rest, for its child.

@@ -66,8 +66,12 @@ impl<H: Host> Sockets<H> {
                 self.service_changed();
             }
             Err(why) => {
+                let is_for_good = matches!(why.reason, Reason::UnsupportedOption | Reason::RuleSaysKernel);
                 if let Some(socket) = self.get_mut(id) {
                     socket.service = Service::Kernel(why);
+                }
+                if is_for_good && self.may_be_of_others(id) {
+                    self.announce(id, false);
                 }
                 self.follow_kernel_service(id);
             }
@@ -223,12 +227,21 @@ impl<H: Host> Sockets<H> {
         }
     }
 
-    /// Tells the agent of a socket that shares its port and that nobody has used, so that it knows that the flow comes later; or never.
+    /// Tells the agent of a socket that shares its port and that nobody has used, so that it knows that the flow comes later; or never. The
+    /// latter also of one that other processes may have, who would have its flow.
     fn announce(&mut self, id: SocketId, is_to_be_used: bool) {
-        let Some((socket, engine)) = self.with_engine(id) else { return };
-        if socket.has_reuse_port() && !(socket.is_used && is_to_be_used) {
-            engine.announce(FlowSocket { descriptor: socket.shadow.fd, inode: socket.file.inode }, is_to_be_used);
+        let leaves_others = !is_to_be_used && self.may_be_of_others(id) && self.asks_agent();
+        let Some(socket) = self.get(id).filter(|_| leaves_others || self.engine_ref().is_some()) else { return };
+        if (leaves_others || socket.has_reuse_port()) && !(socket.is_used && is_to_be_used) {
+            let socket = FlowSocket { descriptor: socket.shadow.fd, inode: socket.file.inode };
+            self.host.announce(socket, is_to_be_used);
         }
+    }
+
+    /// The kernel serves a socket in all processes that have it.
+    pub(crate) fn leave_to_kernel_with_others(&mut self, id: SocketId) {
+        self.announce(id, false);
+        self.give_back(id, Reason::SharedSocket, false);
     }
 
     /// The same of all sockets that this process has inherited and may use.
@@ -265,15 +278,28 @@ impl<H: Host> Sockets<H> {
     /// Has frames of an accelerated socket come to the ports. What the kernel has by then, or gets of what was on its way, is older
     /// than all that will be in the rings: it is taken over.
     fn open_flows(&mut self, id: SocketId) {
+        if self.may_be_of_others(id) {
+            self.follow_peer_of_others(id);
+        }
         let opened = self.open_ports_of(id);
         if let Err(why) = opened.and_then(|()| Ok(self.follow_addresses(id)?)) {
             return self.hand_over(id, why);
+        }
+        if self.may_be_of_others(id) && !self.is_served_by_port(id) {
+            // Without a port for now: what comes is the kernel's, also where another process has had a flow of it, and all who have the
+            // socket read what it has.
+            self.announce(id, false);
+            return;
         }
         self.expect_others_at(id);
         if !self.get(id).is_some_and(|socket| socket.is_accelerated() && socket.shadow.is_readable()) {
             return;
         }
         self.take_over_older(id);
+    }
+
+    fn is_served_by_port(&self, id: SocketId) -> bool {
+        self.get(id).is_some_and(|socket| socket.has_flows() && self.why_not_served(socket).is_none())
     }
 
     pub(super) fn ask_rules(&self, id: SocketId, remote: Option<SocketAddr>) -> Result<(), Why> {
@@ -360,15 +386,19 @@ impl<H: Host> Sockets<H> {
     pub(crate) fn hand_over_to(&mut self, id: SocketId, why: impl Into<Why>, by_child: bool) {
         let why = why.into();
         let Some(socket) = self.get_mut(id) else { return };
+        let leaves_to_others = matches!(why.reason, Reason::SharedSocket | Reason::AfterFork | Reason::ReadByChild);
         if !socket.is_accelerated() {
             socket.service = Service::Kernel(why);
             self.tell(id);
+            if !leaves_to_others && self.may_be_of_others(id) {
+                self.announce(id, false);
+            }
             self.follow_kernel_service(id);
             return;
         }
         if why.reason == Reason::SharedSocket {
             self.has_shared_sockets = true;
-        } else if why.reason != Reason::AfterFork {
+        } else if !leaves_to_others {
             self.announce(id, false);
         }
         let Some(socket) = self.get_mut(id) else { return };
@@ -391,7 +421,8 @@ impl<H: Host> Sockets<H> {
         socket.leftover = Some(endpoint);
         let waits = engine.stack_ref().udp_waiting(endpoint) > 0;
         self.raise_readable();
-        if waits && shadow_was_first {
+        // Others who have it read what the kernel has.
+        if waits && (shadow_was_first || self.may_be_of_others(id)) {
             self.give_waiting_back(id, by_child);
         }
         // Else when that is read: the kernel's set does not know of it.

@@ -115,6 +115,8 @@ pub(crate) struct Socket {
     pub(crate) has_options: bool,
     /// The process was born with it: others have it too.
     pub(crate) is_inherited: bool,
+    /// The process had it when it last forked: children that live may have it.
+    pub(crate) is_of_children: bool,
     /// A thread has received from it or waited for it, or it has moved: it stays in its engine.
     pub(crate) is_settled: bool,
     /// A call has sent by it, received from it or waited for it. Until then an accelerated one has no flows.
@@ -152,6 +154,7 @@ impl Socket {
             inherited: None,
             has_options: false,
             is_inherited: false,
+            is_of_children: false,
             is_settled: false,
             is_used: false,
             kept: None,

@@ -434,6 +434,9 @@ impl<H: Host> Sockets<H> {
     pub fn connected(&mut self, fd: i32) {
         self.claim_fd(fd);
         let Some(id) = self.find(fd) else { return };
+        if self.get(id).is_some_and(|socket| socket.is_of_children) && self.has_children() {
+            return self.connected_with_children(id);
+        }
         let Some(socket) = self.get_mut(id) else { return };
         if socket.awaits_first_use() {
             self.is_clients(id);
@@ -464,6 +467,28 @@ impl<H: Host> Sockets<H> {
             (Service::Open, None) => {}
         }
         self.tell(id);
+    }
+
+    /// The same of a socket that children may have, whose stack would not know of it: the kernel serves all of them.
+    #[cold]
+    fn connected_with_children(&mut self, id: SocketId) {
+        let Some(socket) = self.get_mut(id) else { return };
+        socket.read_peer();
+        self.leave_to_kernel_with_others(id);
+        self.show_kernel_connection(id);
+        self.tell(id);
+    }
+
+    /// Another process connected a socket that this one has too, and is about to use.
+    #[cold]
+    pub(crate) fn follow_peer_of_others(&mut self, id: SocketId) {
+        let Some(socket) = self.get_mut(id).filter(|socket| socket.is_accelerated()) else { return };
+        let before = socket.ends.remote;
+        socket.read_peer();
+        let remote = socket.ends.remote;
+        if remote != before {
+            self.follow_connection(id, remote);
+        }
     }
 
     /// The stack and the flows follow a connect or disconnect. What has come before is for whom it was for then.

@@ -4,9 +4,13 @@
 //! the worker that inherits the socket. Without a flow they would be strangers beside those of workers that are at it ([`super::strangers`]).
 //!
 //! What one of the programs that have a socket leaves to the kernel is none of these, whoever announces it, until it has a flow again: the
-//! kernel's part of the datagrams is read there.
+//! kernel's part of the datagrams is read there. A flow would take them from that program, so that only its own process gets one.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
+use std::fs;
+
+use rustix::io::Errno;
+use rustix::process::{Pid, test_kill_process};
 
 use super::ProgramId;
 
@@ -15,14 +19,14 @@ use super::ProgramId;
 pub(super) struct Announced {
     /// The programs that said so.
     by: HashMap<u64, Vec<ProgramId>>,
-    /// Read by the kernel.
-    left: HashSet<u64>,
+    /// Read by the kernel, in these processes, as far as they are known.
+    left: HashMap<u64, Vec<u32>>,
 }
 
 impl Announced {
     /// All, by cookie.
     pub(super) fn sockets(&self) -> impl Iterator<Item = u64> {
-        self.by.keys().chain(&self.left).copied()
+        self.by.keys().chain(self.left.keys()).copied()
     }
 
     pub(super) fn has(&self, cookie: u64) -> bool {
@@ -30,7 +34,7 @@ impl Announced {
     }
 
     pub(super) fn add(&mut self, cookie: u64, id: ProgramId) {
-        if self.left.contains(&cookie) {
+        if self.left.contains_key(&cookie) {
             return;
         }
         let programs = self.by.entry(cookie).or_default();
@@ -39,15 +43,31 @@ impl Announced {
         }
     }
 
-    /// A program reads the socket by the kernel.
-    pub(super) fn leave_to_kernel(&mut self, cookie: u64) {
+    /// A process reads the socket by the kernel; 0: it is not known which.
+    pub(super) fn leave_to_kernel(&mut self, cookie: u64, pid: u32) {
         self.by.remove(&cookie);
-        self.left.insert(cookie);
+        let readers = self.left.entry(cookie).or_default();
+        if pid != 0 && !readers.contains(&pid) {
+            readers.push(pid);
+        }
     }
 
-    /// The socket has a flow.
-    pub(super) fn has_flow(&mut self, cookie: u64) {
-        self.left.remove(&cookie);
+    /// Another process that reads the socket by the kernel, and lives. A new program that it executes has the socket still.
+    pub(super) fn reader_beside(&mut self, cookie: u64, pid: u32) -> Option<u32> {
+        let readers = self.left.get_mut(&cookie)?;
+        readers.retain(|reader| *reader == pid || is_alive(*reader));
+        readers.iter().copied().find(|reader| *reader != pid)
+    }
+
+    /// The socket has a flow, of this process.
+    pub(super) fn has_flow(&mut self, cookie: u64, pid: u32) {
+        let is_last = self.left.get_mut(&cookie).is_some_and(|readers| {
+            readers.retain(|reader| *reader != pid);
+            readers.is_empty()
+        });
+        if is_last {
+            self.left.remove(&cookie);
+        }
     }
 
     pub(super) fn closed(&mut self, cookie: u64) {
@@ -65,5 +85,55 @@ impl Announced {
     /// How often programs of a user did.
     pub(super) fn count(&self, is_of_user: impl Fn(ProgramId) -> bool) -> usize {
         self.by.values().flatten().filter(|id| is_of_user(**id)).count()
+    }
+}
+
+/// Whether a process has its descriptors still. One that has ended, and that its parent has not waited for, has none.
+fn is_alive(pid: u32) -> bool {
+    let is_there = Pid::from_raw(pid.cast_signed()).is_some_and(|pid| test_kill_process(pid) != Err(Errno::SRCH));
+    is_there && !fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|stat| is_over(&stat))
+}
+
+/// `stat`: a file as proc_pid_stat(5) has it. A process whose first thread alone has ended goes on.
+fn is_over(stat: &str) -> bool {
+    const THREADS: usize = 17;
+    let fields: Vec<&str> = stat.rsplit(") ").next().unwrap_or_default().split(' ').collect();
+    let threads = fields.get(THREADS).and_then(|threads| threads.parse().ok()).unwrap_or(u32::MAX);
+    matches!(fields.first(), Some(&"Z" | &"X")) && threads <= 1
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+
+    use super::*;
+
+    #[test]
+    fn reader_that_ended_unwaited_for_reads_no_more() {
+        let mut child = Command::new("sleep").arg("60").spawn().unwrap();
+        let (pid, mut announced) = (child.id(), Announced::default());
+        announced.leave_to_kernel(7, pid);
+        assert_eq!(announced.reader_beside(7, std::process::id()), Some(pid));
+        assert_eq!(announced.reader_beside(7, pid), None);
+        child.kill().unwrap();
+        let begun = std::time::Instant::now();
+        while announced.reader_beside(7, std::process::id()).is_some() {
+            assert!(begun.elapsed().as_secs() < 10, "a process that was killed counts as a reader");
+        }
+        assert!(
+            Pid::from_raw(pid.cast_signed()).is_some_and(|pid| test_kill_process(pid).is_ok()),
+            "nobody waited for it"
+        );
+        child.wait().unwrap();
+    }
+
+    #[test]
+    fn process_whose_first_thread_ended_goes_on() {
+        let rest = "1 2 3 0 -1 4194560 0 0 0 0 0 0 0 0 20 0";
+        assert!(is_over(&format!("5 (a ) b) Z {rest} 1 0 77 0")));
+        assert!(is_over(&format!("5 (a) Z {rest} 0 0 77 0")));
+        assert!(!is_over(&format!("5 (a) Z {rest} 3 0 77 0")));
+        assert!(!is_over(&format!("5 (a) S {rest} 1 0 77 0")));
+        assert!(!is_over(""));
     }
 }

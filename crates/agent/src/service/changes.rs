@@ -56,14 +56,30 @@ impl<P: Ports, J: Judge> Service<P, J> {
     pub(super) fn release(&mut self, id: ProgramId, socket: Option<OwnedFd>) -> Result<Outcome, Cause> {
         let pid = self.program(id)?.caller.pid;
         let shadow = self.read(socket)?;
-        self.announced.leave_to_kernel(shadow.cookie);
-        self.shared.forget(shadow.cookie);
-        let ended =
-            self.flows.of_socket(shadow.cookie).into_iter().filter_map(|flow| Some((flow, self.end(flow)?.program)));
-        let cause = Cause::SocketShared { pid };
-        let events =
-            ended.map(|(flow, program)| (program, Answer::FlowRevoked { flow, cause: cause.clone() })).collect();
+        let events = self.leave_to_kernel_of(pid, shadow.cookie, |_| true);
         Ok(Outcome { answer: Answer::Done {}, descriptors: Vec::new(), events })
+    }
+
+    /// A process reads a socket by the kernel: flows of it end, of those programs that `are_others` says. Who is to be told.
+    fn leave_to_kernel_of(
+        &mut self,
+        pid: u32,
+        cookie: u64,
+        are_others: impl Fn(ProgramId) -> bool,
+    ) -> Vec<(ProgramId, Answer)> {
+        self.announced.leave_to_kernel(cookie, pid);
+        self.shared.forget(cookie);
+        let of_socket = self.flows.of_socket(cookie);
+        let of_others = |flow: &u32| self.flows.get(*flow).is_some_and(|flow| are_others(flow.program));
+        let flows: Vec<u32> = of_socket.into_iter().filter(of_others).collect();
+        let cause = Cause::SocketShared { pid };
+        let ended = flows.into_iter().filter_map(|flow| {
+            let Flow { program, share, .. } = self.end(flow)?;
+            // It reads the socket still, so nobody else gets a flow of it.
+            self.shared.add(cookie, (program, share));
+            Some((program, Answer::FlowRevoked { flow, cause: cause.clone() }))
+        });
+        ended.collect()
     }
 
     pub(super) fn announce(
@@ -73,19 +89,19 @@ impl<P: Ports, J: Judge> Service<P, J> {
         is_to_be_used: bool,
     ) -> Result<Outcome, Cause> {
         let program = self.program(id)?;
-        let (uid, most) = (program.caller.uid, program.allowance.flows);
+        let (uid, pid, most) = (program.caller.uid, program.caller.pid, program.allowance.flows);
         let shadow = self.read(socket)?;
         self.note_connection(id, &shadow);
+        let mut events = Vec::new();
         if is_to_be_used {
             self.one_more_flow(uid, most)?;
             self.announced.add(shadow.cookie, id);
         } else {
-            self.announced.leave_to_kernel(shadow.cookie);
-            self.shared.forget(shadow.cookie);
+            events = self.leave_to_kernel_of(pid, shadow.cookie, |program| program != id);
         }
         // What is held beside it may be opened, or what is open given up.
         self.strangers.changed(self.now);
-        Ok(Answer::Done {}.into())
+        Ok(Outcome { events, ..Answer::Done {}.into() })
     }
 
     pub(super) fn show_connection(&mut self, id: ProgramId, socket: Option<OwnedFd>) -> Result<Outcome, Cause> {

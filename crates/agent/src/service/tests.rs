@@ -43,7 +43,11 @@ impl Bed {
     }
 
     fn hello(&mut self, id: ProgramId, uid: u32) -> Result<Answer, Cause> {
-        let caller = Caller { pid: id + 100, uid, groups: vec![], has_pass: false };
+        self.hello_of(id, uid, id + 100)
+    }
+
+    fn hello_of(&mut self, id: ProgramId, uid: u32, pid: u32) -> Result<Answer, Cause> {
+        let caller = Caller { pid, uid, groups: vec![], has_pass: false };
         self.service.hello(id, caller, VERSION, Text::cut("a program"))
     }
 

@@ -61,6 +61,8 @@ pub struct Looked {
     pub ports_failed: bool,
     /// Flows were taken from ports, and their sockets are to follow.
     pub flows_revoked: bool,
+    /// The agent said something.
+    pub holder_told: bool,
 }
 
 impl BitOr for Looked {
@@ -73,6 +75,7 @@ impl BitOr for Looked {
             links_changed: self.links_changed | other.links_changed,
             ports_failed: self.ports_failed | other.ports_failed,
             flows_revoked: self.flows_revoked | other.flows_revoked,
+            holder_told: self.holder_told | other.holder_told,
         }
     }
 }
@@ -164,6 +167,9 @@ impl<H: Host> Engine<H> {
         if has_path_errors || self.paths.has_something() {
             self.follow_paths(now);
         }
+        // All engines have one connection to the agent: another one may have read what is for this one.
+        by_holder |= self.interfaces.attached.iter().any(|attached| attached.port.is_told());
+        looked.holder_told = by_holder;
         looked.flows_revoked |= (by_kernel || by_holder) && self.check_ports(now, by_holder);
         if self.has_failed {
             self.has_failed = false;

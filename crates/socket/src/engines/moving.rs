@@ -154,6 +154,8 @@ impl<H: Host> Sockets<H> {
         let awaits = |id: &&SocketId| self.get(**id).is_some_and(Socket::awaits_first_use);
         let servers: Vec<SocketId> = self.all_of(fds, &[]).sockets.iter().filter(awaits).copied().collect();
         servers.into_iter().for_each(|id| self.settle(id, None));
+        // What was another process's until now had none, and other engines get what this one has.
+        self.open_ports_for(fds);
         let Some(component) = self.component_of(fds) else { return FirstUse::Stays };
         let sockets = || component.sockets.iter().filter_map(|id| self.get(*id));
         if sockets().any(Socket::is_accelerated) {

@@ -47,6 +47,16 @@ impl<H: Host> Sockets<H> {
         }
     }
 
+    /// exec(2) follows: the timer thread ends with the program, and none begins. If it fails, the program's next call says that there is one.
+    pub(super) fn leave_children_unanswered(&mut self) {
+        self.children.answered_before_exec |= self.answered().is_some_and(|answered| answered.load(Acquire) > 0);
+        self.answers_children(false);
+        self.children.wants_timer_thread = false;
+        if self.siblings.wish == Wish::TimerThread {
+            self.siblings.wish = Wish::Nothing;
+        }
+    }
+
     fn answered(&self) -> Option<&AtomicU64> {
         self.children.family.words.get().and_then(|words| words.get(ANSWERED))
     }
@@ -103,20 +113,20 @@ impl Children {
     #[inline]
     pub(super) fn want_something(&self) -> bool {
         self.wants_timer_thread
+            || self.answered_before_exec
             || self.forked && (self.paused || !self.claims.is_empty() || self.claimed() != self.followed)
     }
 }
 
 impl Parent {
-    /// Something was claimed: has the parent look.
-    pub(super) fn claimed(&self, host: &impl Host) {
-        if let Some(said) = self.words.as_ref().and_then(|words| words.first()) {
-            self.await_answer(said.fetch_add(1, SeqCst) + 1, host);
-        }
+    /// Something was claimed: the parent looks at the words with its next call, or when its bell rings. How often that was so far.
+    pub(super) fn note_claim(&self) -> Option<u64> {
+        let said = self.words.as_ref()?.first()?;
+        Some(said.fetch_add(1, SeqCst) + 1)
     }
 
-    /// Until it has: something was claimed so many times so far.
-    fn await_answer(&self, claims: u64, host: &impl Host) {
+    /// Rings the parent's bell, and waits until it has looked at this claim.
+    pub(super) fn await_answer(&self, claims: u64, host: &impl Host) {
         let Some(answered) = self.words.as_ref().and_then(|words| words.get(ANSWERED)) else { return };
         let Some(bell) = self.bell.as_ref().filter(|_| answered.load(SeqCst) > 0) else { return };
         bell.ring();

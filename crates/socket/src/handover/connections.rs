@@ -250,8 +250,10 @@ impl<H: Host> Sockets<H> {
     #[cold]
     fn claim_inherited_stream(&mut self, fd: i32) -> bool {
         let Some(inherited) = self.children.streams.take_inherited(fd) else { return false };
-        if inherited.say(CLAIMED).is_some_and(|before| before & (CLAIMED | CLOSED) == 0) {
-            inherited.parent.claimed(&self.host);
+        if inherited.say(CLAIMED).is_some_and(|before| before & (CLAIMED | CLOSED) == 0)
+            && let Some(claims) = inherited.parent.note_claim()
+        {
+            inherited.parent.await_answer(claims, &self.host);
         }
         if let Some(shadow) = Descriptor::new(fd) {
             let socket = FlowSocket { descriptor: shadow, inode: inherited.of.inode };

@@ -38,10 +38,11 @@ impl<H: Host> Sockets<H> {
         if has_sockets && !self.asks_agent() {
             self.use_all_sockets();
         }
-        if !(has_connections || has_sockets && self.engine_ref().is_some()) {
+        if !(has_connections || has_sockets) {
             return;
         }
         self.children.forked = true;
+        self.table.sockets_mut().for_each(|socket| socket.is_of_children = true);
         self.children.family.descendants().before_fork();
         self.children.pid = Some(getpid());
         // Before the fork, for both.
@@ -57,13 +58,18 @@ impl<H: Host> Sockets<H> {
     fn pause_for_fork(&mut self) {
         let now = self.time();
         let Some(engine) = self.engine() else { return };
-        engine.pause();
+        let is_paused = engine.pause();
         let _ = (0..ROUNDS_MOST).take_while(|_| engine.poll_all(now) > 0).count();
         // What the kernel got for want of room is behind what was in the rings, which goes to it now.
         if self.is_overflow_next() {
             self.follow_overflow();
         }
         self.children.paused = true;
+        if !is_paused {
+            // The agent has ended, and the kernel has not taken its program down.
+            self.children.has_what_stays = true;
+            self.answers_children(true);
+        }
         self.raise_readable();
         self.tell_of_shadows(&[]);
         for id in self.ids() {
@@ -71,8 +77,11 @@ impl<H: Host> Sockets<H> {
             let waits = socket.endpoint().is_some_and(|endpoint| engine.stack_ref().udp_waiting(endpoint) > 0);
             let stays = waits && self.would_be_chosen_anew(id);
             let Some(socket) = self.get(id) else { continue };
-            // What the shadow has of a socket that the kernel serves is newer than what waits here, and stays behind it.
-            if waits && !stays && (socket.is_accelerated() || !socket.shadow.is_readable()) {
+            if waits && !stays {
+                // What the shadow has of a socket that the kernel serves is newer than what waits here, and goes behind it.
+                if !socket.is_accelerated() && socket.shadow.is_readable() {
+                    self.take_over(id);
+                }
                 self.give_waiting_back(id, false);
             }
             if stays {
@@ -228,6 +237,9 @@ impl<H: Host> Sockets<H> {
     }
 
     fn do_what_children_want_here(&mut self) {
+        if std::mem::take(&mut self.children.answered_before_exec) {
+            self.answers_children(true);
+        }
         if std::mem::take(&mut self.children.paused)
             && let Some(engine) = self.engine()
         {
@@ -241,7 +253,7 @@ impl<H: Host> Sockets<H> {
     }
 
     /// Gives children what they claimed.
-    pub(super) fn follow_claims(&mut self) {
+    pub(crate) fn follow_claims(&mut self) {
         for (id, reason) in std::mem::take(&mut self.children.claims) {
             // It had this process's sets, and left them as they are.
             self.give_back(id, reason, false);
@@ -321,14 +333,18 @@ impl<H: Host> Sockets<H> {
         }
         let Inherited { flows, inode, parent, .. } = inherited;
         let Some(shadow) = self.get(id).map(|socket| socket.shadow.fd) else { return };
+        // The parent changes what is in the kernel's sets by then, and it may hear of the claim before the agent tells it that its flows have ended.
+        self.put_into_kernels_sets(id, false);
+        let claims = parent.words.as_ref().and_then(|words| words.get(id.index() + 1)).and_then(|word| {
+            let without_sets = if self.sets.has_closed_shared() { CLAIMED_WITHOUT_SETS } else { 0 };
+            word.store(inode << 8 | without_sets | reason as u64, Relaxed);
+            parent.note_claim()
+        });
         for filters in &parent.filters {
             flows.iter().for_each(|flow| filters.withdraw(*flow, shadow));
         }
-        self.put_into_kernels_sets(id, false);
-        if let Some(word) = parent.words.as_ref().and_then(|words| words.get(id.index() + 1)) {
-            let without_sets = if self.sets.has_closed_shared() { CLAIMED_WITHOUT_SETS } else { 0 };
-            word.store(inode << 8 | without_sets | reason as u64, Relaxed);
-            parent.claimed(&self.host);
+        if let Some(claims) = claims {
+            parent.await_answer(claims, &self.host);
         }
         if parent.has_ended() && reason == Reason::ReadByChild {
             self.settle_anew(id);
@@ -398,7 +414,7 @@ impl<H: Host> Sockets<H> {
         }
     }
 
-    /// The process ends: what waits at sockets that others have too is theirs.
+    /// The process ends, or its sockets are closed by exec(2): what waits at those that others have too is theirs.
     pub fn leave_to_others(&mut self) {
         let has_children = self.has_children();
         for id in self.ids() {
@@ -434,11 +450,9 @@ impl<H: Host> Sockets<H> {
     pub fn passed(&mut self, fd: i32, reason: Reason) {
         let Some(id) = self.find(fd) else { return };
         self.claim(id, reason);
-        if self.get(id).is_some_and(Socket::is_shared_with_others)
-            && let Some((socket, engine)) = self.with_engine(id)
-        {
+        if let Some(socket) = self.get(id).filter(|socket| socket.is_shared_with_others()) {
             // By whom, the agent does not know from now on.
-            engine.announce(FlowSocket { descriptor: socket.shadow.fd, inode: socket.file.inode }, false);
+            self.host.announce(FlowSocket { descriptor: socket.shadow.fd, inode: socket.file.inode }, false);
         }
         self.give_back(id, reason, false);
         if reason == Reason::HandedOverByExec {
@@ -446,7 +460,14 @@ impl<H: Host> Sockets<H> {
         }
     }
 
-    /// exec(2) follows: sockets that the new program finds go back to the kernel.
+    /// Whether other processes may have a socket by fork(2).
+    pub(crate) fn may_be_of_others(&self, id: SocketId) -> bool {
+        let may_be = |socket: &Socket| socket.is_inherited || (self.children.forked && socket.is_of_children);
+        self.get(id).is_some_and(may_be)
+    }
+
+    /// exec(2) follows: sockets that the new program finds go back to the kernel, and what waits at those that are closed is for others who have
+    /// them.
     pub fn prepare_exec(&mut self) {
         for fd in 0..self.table.fds_end() {
             let Some(id) = self.find(fd) else { continue };
@@ -455,6 +476,8 @@ impl<H: Host> Sockets<H> {
                 self.leave_leftover(id);
             }
         }
+        self.leave_to_others();
+        self.leave_children_unanswered();
     }
 
     /// exec(2) follows in a child of vfork(2), which has its parent's memory, this very value, and descriptors of its own.

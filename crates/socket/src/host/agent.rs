@@ -159,13 +159,15 @@ pub(super) struct Connected {
     is_gone: AtomicBool,
     /// Shares and flows that are not served any more.
     news: Mutex<VecDeque<Answer>>,
+    has_news: AtomicBool,
 }
 
 impl Connected {
     fn new(client: Client, uid: Uid, pass: Option<u64>) -> Option<Connected> {
         let descriptor = Descriptor::new(client.as_fd().as_raw_fd())?;
         let (client, news) = (Mutex::new(Some(client)), Mutex::new(VecDeque::new()));
-        Some(Connected { client, descriptor, uid, pass, is_gone: AtomicBool::new(false), news })
+        let (is_gone, has_news) = (AtomicBool::new(false), AtomicBool::new(false));
+        Some(Connected { client, descriptor, uid, pass, is_gone, news, has_news })
     }
 
     pub(super) fn is_gone(&self) -> bool {
@@ -198,16 +200,26 @@ impl Connected {
         self.ask(|client| client.open_share(interface, 0))
     }
 
+    /// Whether there is something of what the agent told that was read and not taken.
+    pub(super) fn has_news(&self, wanted: impl Fn(&Answer) -> bool) -> bool {
+        self.has_news.load(Acquire) && self.lock_news().iter().any(wanted)
+    }
+
+    fn lock_news(&self) -> MutexGuard<'_, VecDeque<Answer>> {
+        self.news.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Takes what the agent told, without waiting; `wanted` says what the caller takes of it.
     pub(super) fn take_news(&self, wanted: impl Fn(&Answer) -> bool) -> Result<Vec<Answer>, NotDone> {
         let told = self.ask(Client::take_events)?;
-        let mut news = self.news.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut news = self.lock_news();
         news.extend(told);
         let (taken, left): (Vec<_>, Vec<_>) = std::mem::take(&mut *news).into_iter().partition(|told| wanted(told));
         news.extend(left);
         while news.len() > NEWS_MOST {
             news.pop_front();
         }
+        self.has_news.store(!news.is_empty(), Release);
         Ok(taken)
     }
 }

@@ -128,15 +128,17 @@ impl Share {
         }
     }
 
-    /// Takes what the agent reported about this share and its flows.
-    fn follow(&mut self) -> Result<(), PortError> {
-        let number = self.filters.number;
-        let is_own = |told: &Answer| match told {
-            Answer::ShareRevoked { share, .. } | Answer::SocketAlone { share, .. } => *share == number,
+    fn concerns(&self, told: &Answer) -> bool {
+        match told {
+            Answer::ShareRevoked { share, .. } | Answer::SocketAlone { share, .. } => *share == self.filters.number,
             Answer::FlowRevoked { flow, .. } => self.flows.values().any(|(own, _)| own == flow),
             _ => false,
-        };
-        let told = self.filters.connected.take_news(is_own);
+        }
+    }
+
+    /// Takes what the agent reported about this share and its flows.
+    fn follow(&mut self) -> Result<(), PortError> {
+        let told = self.filters.connected.take_news(|told| self.concerns(told));
         for told in told.map_err(|not_done| not_done.into_error(&self.interface))? {
             match told {
                 Answer::ShareRevoked { cause, .. } => {
@@ -407,6 +409,10 @@ impl EnginePort for HostPort {
             Some(share) => share.follow(),
             None => self.port.check(),
         }
+    }
+
+    fn is_told(&self) -> bool {
+        self.share.as_ref().is_some_and(|share| share.filters.connected.has_news(|told| share.concerns(told)))
     }
 
     fn holder(&self) -> Option<BorrowedFd<'_>> {

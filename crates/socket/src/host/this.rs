@@ -129,8 +129,10 @@ impl Host for ThisHost {
     }
 
     fn announce(&self, socket: FlowSocket, is_to_be_used: bool) {
+        // An agent that has begun since must know what is left to the kernel.
+        let connected = if is_to_be_used { self.agent.present() } else { self.agent.connected().ok() };
         // Refused, it is a stranger to the agent until it is used.
-        let _ = self.agent.present().map(|connected| connected.ask(|client| client.announce(socket, is_to_be_used)));
+        let _ = connected.map(|connected| connected.ask(|client| client.announce(socket, is_to_be_used)));
     }
 
     fn give_back(&self, shadow: Descriptor, datagram: &Received<'_>) -> bool {

@@ -5,6 +5,7 @@ use nearwire_stack::Take;
 use nearwire_sys::own_stack;
 
 use crate::engine::{Engine, FRAMES_AT_ONCE, Looked, Seen};
+use crate::engines::Wish;
 use crate::epoll::Events;
 use crate::host::Host;
 use crate::id::SocketId;
@@ -65,9 +66,11 @@ impl<H: Host> Sockets<H> {
         if self.is_overflow_next() {
             looked = looked | self.follow_overflow();
         }
+        let holder_told = std::mem::take(&mut looked.holder_told);
         if looked != Looked::default() {
             self.follow(looked);
         }
+        self.have_others_look(holder_told);
         if self.engine().is_some_and(Engine::take_capture_wanted) {
             self.wish_for_only_first();
         }
@@ -168,12 +171,27 @@ impl<H: Host> Sockets<H> {
             {
                 self.hand_over(id, reason);
             }
+            if looked.ports_failed && self.may_be_of_others(id) {
+                // Another process that reads it from now on asks an agent that knows nothing of this one.
+                self.give_waiting_back(id, false);
+            }
         }
         self.tell_engine();
     }
 
+    /// All engines have one connection to the agent: what it said may be for another one, whose thread computes.
+    fn have_others_look(&mut self, holder_told: bool) {
+        self.siblings.others_are_to_look |= holder_told && (self.is_branch() || self.siblings.branches > 0);
+        if self.siblings.others_are_to_look && self.siblings.wish == Wish::Nothing {
+            self.siblings.others_are_to_look = false;
+            self.siblings.wish = Wish::AllLook;
+        }
+    }
+
     /// Gives sockets to the kernel whose flows another program has a right to as well.
     fn give_up_revoked(&mut self) {
+        // A child that took a socket has put it into the kernel's sets.
+        self.follow_claims();
         for RevokedFlow { socket, is_socket_shared } in self.engine().map(Engine::take_revoked).unwrap_or_default() {
             let is_revoked = |id: &SocketId| self.get(*id).is_some_and(|known| known.inode() == Some(socket.inode));
             match self.ids().find(is_revoked) {

@@ -531,6 +531,10 @@ impl EnginePort for RemotePort {
         Ok(())
     }
 
+    fn is_told(&self) -> bool {
+        self.filters.connected.news.lock().unwrap().iter().any(|told| self.concerns(told))
+    }
+
     fn holder(&self) -> Option<BorrowedFd<'_>> {
         Some(self.filters.connected.told.as_fd())
     }

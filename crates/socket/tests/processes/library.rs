@@ -320,6 +320,7 @@ impl Library {
                 }
             }
             Wish::TimerThread => self.begin_timer(),
+            Wish::AllLook => self.with_each(Sockets::look),
         }
     }
 

@@ -1,0 +1,179 @@
+//! Sequences that failed once, as short as they did, by what was wrong. Each has the seed of all that its steps leave open.
+
+use crate::step::Kind::{self, *};
+use crate::step::Step;
+
+/// A step: what, which program, which socket, what else, and the time before it, ns.
+type Row = (Kind, u64, u64, u64, u64);
+
+pub struct Named {
+    pub name: &'static str,
+    pub seed: u64,
+    rows: &'static [Row],
+}
+
+impl Named {
+    pub fn steps(&self) -> Vec<Step> {
+        let step = |&(kind, program, socket, more, gap_ns): &Row| Step { kind, program, socket, more, gap_ns };
+        self.rows.iter().map(step).collect()
+    }
+}
+
+pub const ALL: [Named; 13] = [
+    Named {
+        name: "parent_that_executed_keeps_no_child_waiting",
+        seed: 525,
+        rows: &[
+            (Receive, 413176, 893511, 648941, 1895),
+            (Fork, 711540, 4674, 488182, 139),
+            (Wait, 547917, 397307, 809566, 3119),
+            (Exec, 160368, 392153, 984753, 118),
+        ],
+    },
+    Named {
+        name: "what_waits_with_a_child_is_for_a_parent_that_executed",
+        seed: 515,
+        rows: &[
+            (Fork, 727698, 113544, 123782, 3974),
+            (Fork, 989088, 956693, 516292, 1700),
+            (Receive, 470238, 1003881, 833437, 2386),
+            (Arrive, 363974, 246963, 716055, 166),
+            (Exec, 325356, 817483, 875883, 1044),
+        ],
+    },
+    Named {
+        name: "word_of_the_agent_that_another_engine_read_is_heard",
+        seed: 1538,
+        rows: &[
+            (Wait, 728707, 480712, 807255, 1446),
+            (Open, 610549, 86814, 415626, 2747),
+            (Fork, 938341, 435107, 839247, 1190),
+            (Receive, 1026229, 753842, 50290, 1665),
+            (Arrive, 300090, 474043, 561802, 4384),
+        ],
+    },
+    Named {
+        name: "word_of_the_agent_is_heard_for_a_thread_that_computes",
+        seed: 2335,
+        rows: &[
+            (Open, 174981, 366461, 592230, 3744),
+            (Wait, 758967, 494972, 923910, 1670),
+            (Arrive, 974468, 20489, 734438, 56),
+            (Open, 914667, 586694, 521435, 2829),
+            (Kill, 304038, 57575, 268436, 284),
+            (Fork, 854642, 99114, 273065, 4676),
+            (Fork, 347343, 818947, 418769, 1569),
+            (Fork, 1028810, 735047, 674930, 2937),
+            (Arrive, 917864, 121770, 1044670, 2703),
+            (Arrive, 206143, 412509, 103574, 4231),
+            (Arrive, 541472, 912622, 95256, 756),
+            (Arrive, 834236, 668066, 516266, 486),
+            (Receive, 997696, 731552, 240385, 1502),
+        ],
+    },
+    Named {
+        name: "option_that_only_the_kernel_has_leaves_a_socket_to_it_in_all_processes",
+        seed: 1837,
+        rows: &[
+            (Open, 891746, 702647, 496976, 735),
+            (Fork, 630822, 574079, 779099, 1817),
+            (Kill, 833104, 53452, 990166, 4246),
+            (Arrive, 970842, 769809, 690001, 2041),
+            (KeepWithKernel, 798511, 600341, 156751, 2476),
+        ],
+    },
+    Named {
+        name: "what_waits_is_for_the_process_that_leaves_a_socket_to_the_kernel",
+        seed: 2184,
+        rows: &[
+            (Fork, 924206, 817206, 105216, 870),
+            (Receive, 84327, 391393, 167624, 181),
+            (Fork, 5491, 443296, 467583, 282),
+            (Arrive, 331785, 931137, 682634, 963),
+            (Fork, 816714, 734893, 1010719, 2107),
+            (KeepWithKernel, 401142, 983434, 1002998, 1152),
+        ],
+    },
+    Named {
+        name: "connection_that_a_child_makes_is_followed_by_its_parent",
+        seed: 2511,
+        rows: &[
+            (Receive, 9668, 942045, 539695, 4425),
+            (Arrive, 398230, 529384, 911649, 2497),
+            (Fork, 819408, 867368, 313865, 3765),
+            (Connect, 693852, 290629, 106120, 202),
+            (Wait, 576410, 299783, 231102, 4538),
+            (Fork, 999468, 99208, 360424, 1204),
+            (Arrive, 732203, 76220, 894264, 1994),
+            (Connect, 126947, 287916, 978877, 1958),
+        ],
+    },
+    Named {
+        name: "what_waits_as_the_agent_ends_is_for_all_who_have_the_socket",
+        seed: 1918,
+        rows: &[
+            (Fork, 646319, 215022, 391387, 1402),
+            (Fork, 436197, 712635, 292085, 3793),
+            (Wait, 521596, 1753, 1000071, 3727),
+            (Arrive, 513108, 613411, 744959, 1163),
+            (AgentEnds, 734282, 762317, 882149, 3061),
+        ],
+    },
+    Named {
+        name: "frames_in_the_ring_of_a_second_engine_outlast_the_agent",
+        seed: 2147,
+        rows: &[
+            (Arrive, 980160, 549653, 478117, 4987),
+            (Send, 591822, 745693, 540586, 1318),
+            (Receive, 698546, 768792, 176771, 4322),
+            (AgentEnds, 117440, 743088, 940458, 2661),
+            (Open, 986492, 892942, 133127, 4993),
+        ],
+    },
+    Named {
+        name: "what_waits_as_a_link_goes_is_for_all_who_have_the_socket",
+        seed: 528,
+        rows: &[
+            (Fork, 484392, 896733, 414606, 3534),
+            (Fork, 634184, 629659, 174453, 1692),
+            (Receive, 394098, 1009300, 36061, 1174),
+            (Arrive, 185190, 591050, 487081, 1715),
+            (LinkChanges, 86516, 434145, 92028, 3433),
+            (Timers, 905274, 800157, 94528, 2327),
+        ],
+    },
+    Named {
+        name: "what_the_kernel_has_is_not_kept_from_others_as_a_link_comes_back",
+        seed: 126,
+        rows: &[
+            (Start, 25136, 279954, 205966, 2938),
+            (Arrive, 126588, 407692, 481121, 4466),
+            (Fork, 1027548, 64710, 460095, 384),
+            (Send, 32711, 165622, 384769, 2397),
+            (Open, 208927, 338007, 710386, 1627),
+            (LinkChanges, 479922, 715335, 565762, 4400),
+            (Receive, 388904, 959890, 912834, 1211),
+        ],
+    },
+    Named {
+        name: "what_waits_behind_the_kernels_datagrams_is_for_a_child",
+        seed: 2380,
+        rows: &[
+            (Arrive, 639733, 408027, 422531, 986),
+            (Send, 124138, 84572, 392237, 2664),
+            (Lend, 446070, 525279, 27663, 3735),
+            (Arrive, 382043, 185804, 399098, 967),
+            (Fork, 884066, 231430, 87349, 1639),
+        ],
+    },
+    Named {
+        name: "socket_without_a_port_keeps_nothing_from_others",
+        seed: 2554,
+        rows: &[
+            (Fork, 997508, 612801, 99259, 4344),
+            (Arrive, 732823, 528445, 907193, 3125),
+            (AgentEnds, 589178, 796340, 127417, 3452),
+            (Send, 723360, 39185, 145487, 3199),
+        ],
+    },
+];
