@@ -285,6 +285,9 @@ impl<H: Host> Sockets<H> {
         if let Err(why) = opened.and_then(|()| Ok(self.follow_addresses(id)?)) {
             return self.hand_over(id, why);
         }
+        if !self.get(id).is_some_and(Socket::is_accelerated) {
+            return;
+        }
         if self.may_be_of_others(id) && !self.is_served_by_port(id) {
             // Without a port for now: what comes is the kernel's, also where another process has had a flow of it, and all who have the
             // socket read what it has.
@@ -292,10 +295,9 @@ impl<H: Host> Sockets<H> {
             return;
         }
         self.expect_others_at(id);
-        if !self.get(id).is_some_and(|socket| socket.is_accelerated() && socket.shadow.is_readable()) {
-            return;
+        if self.get(id).is_some_and(|socket| socket.shadow.is_readable()) {
+            self.take_over_older(id);
         }
-        self.take_over_older(id);
     }
 
     fn is_served_by_port(&self, id: SocketId) -> bool {

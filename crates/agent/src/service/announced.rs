@@ -8,6 +8,7 @@
 
 use std::collections::HashMap;
 use std::fs;
+use std::io::ErrorKind;
 
 use rustix::io::Errno;
 use rustix::process::{Pid, test_kill_process};
@@ -88,18 +89,15 @@ impl Announced {
     }
 }
 
-/// Whether a process has its descriptors still. One that has ended, and that its parent has not waited for, has none.
+/// Whether a process has its descriptors still. One that ends closes them before it is gone, and the agent hears of that at once; one that its
+/// parent has not waited for has none.
 fn is_alive(pid: u32) -> bool {
     let is_there = Pid::from_raw(pid.cast_signed()).is_some_and(|pid| test_kill_process(pid) != Err(Errno::SRCH));
-    is_there && !fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|stat| is_over(&stat))
-}
-
-/// `stat`: a file as proc_pid_stat(5) has it. A process whose first thread alone has ended goes on.
-fn is_over(stat: &str) -> bool {
-    const THREADS: usize = 17;
-    let fields: Vec<&str> = stat.rsplit(") ").next().unwrap_or_default().split(' ').collect();
-    let threads = fields.get(THREADS).and_then(|threads| threads.parse().ok()).unwrap_or(u32::MAX);
-    matches!(fields.first(), Some(&"Z" | &"X")) && threads <= 1
+    let has_any = |thread: fs::DirEntry| match fs::read_dir(thread.path().join("fd")) {
+        Ok(mut descriptors) => descriptors.next().is_some(),
+        Err(error) => error.kind() == ErrorKind::PermissionDenied,
+    };
+    is_there && fs::read_dir(format!("/proc/{pid}/task")).map_or(true, |threads| threads.flatten().any(has_any))
 }
 
 #[cfg(test)]
@@ -125,15 +123,5 @@ mod tests {
             "nobody waited for it"
         );
         child.wait().unwrap();
-    }
-
-    #[test]
-    fn process_whose_first_thread_ended_goes_on() {
-        let rest = "1 2 3 0 -1 4194560 0 0 0 0 0 0 0 0 20 0";
-        assert!(is_over(&format!("5 (a ) b) Z {rest} 1 0 77 0")));
-        assert!(is_over(&format!("5 (a) Z {rest} 0 0 77 0")));
-        assert!(!is_over(&format!("5 (a) Z {rest} 3 0 77 0")));
-        assert!(!is_over(&format!("5 (a) S {rest} 1 0 77 0")));
-        assert!(!is_over(""));
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! Servers that are told to start anew have old and new workers at one socket until the old ones end, and then the new ones for days. A program that
 //! may read a socket unknown to the agent ([`Request::Release`](crate::message::Request::Release), [`Request::Announce`](crate::message::Request::Announce))
-//! never leaves it to the others: such a socket is none of these.
+//! leaves it to the others when its process has ended ([`super::announced`]).
 
 use std::collections::HashMap;
 
@@ -42,7 +42,12 @@ impl SharedSockets {
     pub(super) fn program_gone(&mut self, id: ProgramId) -> Vec<(u64, User)> {
         let mut left = Vec::new();
         self.0.retain(|cookie, users| {
+            let before = users.len();
             users.retain(|(program, _)| *program != id);
+            if users.len() == before {
+                // One that is alone here has a process beside it that reads the socket by the kernel.
+                return true;
+            }
             if let [last] = users[..] {
                 left.push((*cookie, last));
             }
