@@ -36,9 +36,16 @@ fn status(program: &Running) -> Value {
 }
 
 pub(crate) fn status_of(pid: &str) -> Value {
+    status_while_there(pid).unwrap_or_else(|why| panic!("{why}"))
+}
+
+/// `Err`: the process is gone, or what else is wrong.
+pub(crate) fn status_while_there(pid: &str) -> Result<Value, String> {
     let output = nearwire(&["status", pid, "--json"]);
-    assert_eq!(code(&output), Some(0), "{}", errors(&output));
-    serde_json::from_str(&text(&output)).unwrap()
+    if code(&output) != Some(0) {
+        return Err(errors(&output));
+    }
+    Ok(serde_json::from_str(&text(&output)).unwrap())
 }
 
 /// Its first socket is accelerated by a share of the agent's.

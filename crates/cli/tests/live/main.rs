@@ -21,6 +21,7 @@ mod ownership;
 mod requests;
 mod shared_port;
 mod status_live;
+mod tcp_postgresql;
 mod tcp_processes;
 mod tcp_programs;
 mod tcp_servers;

@@ -15,20 +15,20 @@ const WAYS: [(Policy, Policy); 4] =
     [(Some("auto"), Some("auto")), (Some("eager"), None), (None, Some("eager")), (None, None)];
 
 /// A server, and what uses it one after the other. `ADDRESS`, `PORT` and `DIRECTORY` stand for these.
-struct Served<'a> {
-    server: &'a [&'a str],
-    clients: &'a [Client<'a>],
+pub(crate) struct Served<'a> {
+    pub(crate) server: &'a [&'a str],
+    pub(crate) clients: &'a [Client<'a>],
     /// Its connections are adopted, in processes that are there until it ends.
-    is_adopted: bool,
+    pub(crate) is_adopted: bool,
     /// What ends it, with success.
-    ends_by: Signal,
+    pub(crate) ends_by: Signal,
 }
 
-struct Client<'a> {
-    words: &'a [&'a str],
+pub(crate) struct Client<'a> {
+    pub(crate) words: &'a [&'a str],
     /// What it says.
-    says: &'a str,
-    is_adopted: bool,
+    pub(crate) says: &'a str,
+    pub(crate) is_adopted: bool,
 }
 
 /// A file with bytes that are not the same anywhere.
@@ -45,7 +45,7 @@ fn random_file(path: &Path, bytes: usize) {
 }
 
 /// Where a program is; `None`: the test is skipped.
-fn program(name: &str) -> Option<PathBuf> {
+pub(crate) fn program(name: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let found = std::env::split_paths(&path).map(|directory| directory.join(name)).find(|file| file.exists());
     if found.is_none() {
@@ -57,7 +57,7 @@ fn program(name: &str) -> Option<PathBuf> {
 
 impl Served<'_> {
     /// In each way; `after` is given each one's port.
-    fn run(&self, bed: &Bed, port: u16, after: impl Fn(&str)) {
+    pub(crate) fn run(&self, bed: &Bed, port: u16, after: impl Fn(&str)) {
         for (port, (server, client)) in (port..).zip(WAYS) {
             let port = port.to_string();
             self.run_once(bed, &port, server, client);
@@ -66,9 +66,8 @@ impl Served<'_> {
     }
 
     fn run_once(&self, bed: &Bed, port: &str, server: Policy, client: Policy) {
-        let (near, far) = (bed.cable.near(), bed.cable.far());
-        let mut child = start(bed, near, &with_values(self.server, bed, port), server);
-        await_listener(near, port, &mut child);
+        let far = bed.cable.far();
+        let child = self.begin(bed, port, server);
         for Client { words, says, is_adopted } in self.clients {
             let done = end(start(bed, far, &with_values(words, bed, port), client));
             let said = text(&done);
@@ -79,6 +78,23 @@ impl Served<'_> {
         if server.is_some() && self.is_adopted {
             assert!(adopted_by(child.id()) > 0, "{:?} {server:?} {client:?}", self.server);
         }
+        stop(child, self.ends_by);
+    }
+
+    fn begin(&self, bed: &Bed, port: &str, server: Policy) -> Child {
+        let near = bed.cable.near();
+        let mut child = start(bed, near, &with_values(self.server, bed, port), server);
+        await_listener(near, port, &mut child);
+        child
+    }
+
+    /// With a client that has nothing to say; `looks` is given the server while it runs.
+    pub(crate) fn run_while(&self, bed: &Bed, port: &str, ways: (Policy, Policy), client: &[&str], looks: fn(u32)) {
+        let child = self.begin(bed, port, ways.0);
+        let client = start(bed, bed.cable.far(), &with_values(client, bed, port), ways.1);
+        looks(child.id());
+        let done = end(client);
+        assert!(done.status.success(), "{}", text(&done));
         stop(child, self.ends_by);
     }
 }

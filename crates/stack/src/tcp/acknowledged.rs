@@ -88,6 +88,7 @@ impl Sender {
             self.grow_or_reduce(&delivery, has_advanced, pipe_bytes, now_ns);
         }
         if has_advanced {
+            self.round_trip.acknowledged();
             self.timeouts = 0;
             self.stalled_since_ns = if self.scoreboard.is_empty() { NEVER } else { now_ns };
             //= RFC 6298 5.2 MUST: when all is acknowledged the timer is off
@@ -200,10 +201,14 @@ impl Sender {
         let Some(probe) = self.tail_probe.filter(|probe| !ack.number.is_before(probe.end)) else { return };
         if !probe.is_retransmission || has_duplicate {
             self.tail_probe = None;
+            if probe.is_retransmission {
+                self.round_trip.probed(false);
+            }
         } else if ack.number.is_after(probe.end) {
             // The probe repaired a loss that nothing else showed.
             //= RFC 8985 7.4 MUST: a loss that a probe repaired is answered as congestion
             self.tail_probe = None;
+            self.round_trip.probed(true);
             if self.recovery.phase == Phase::Open {
                 self.reduce();
                 self.congestion.window_bytes = self.congestion.window_bytes.min(self.congestion.threshold_bytes);
@@ -211,6 +216,7 @@ impl Sender {
         } else if is_duplicate {
             // Both the segment and the probe arrived.
             self.tail_probe = None;
+            self.round_trip.probed(false);
         }
     }
 

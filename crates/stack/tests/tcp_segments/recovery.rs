@@ -167,6 +167,33 @@ fn probe_that_arrives_twice_is_no_congestion() {
     assert_eq!((info(&world).duplicate_reports, info(&world).slow_start_threshold_bytes), (1, u32::MAX));
 }
 
+/// The far end delays acknowledgements while its program computes, and says of each probe that it has the segment.
+#[test]
+fn probe_that_was_for_nothing_has_the_next_wait_longer_until_one_repairs_a_loss() {
+    run("with sack mss 1000 nodelay
+         +0     write 100
+         +0     > P. 1:101(100)
+         +0.0001 < . 1:1(0) ack 101
+         +0     write 100
+         +0     > P. 101:201(100)
+         +0.0013 > P. 101:201(100)
+         +0.0001 < . 1:1(0) ack 201 sack 101:201
+         +0     write 100
+         +0     > P. 201:301(100)
+         +0.0026 > P. 201:301(100)
+         +0.0001 < . 1:1(0) ack 301 sack 201:301
+         +0     write 100
+         +0     > P. 301:401(100)
+         +0.0052 > P. 301:401(100)
+         +0.0001 < . 1:1(0) ack 401
+         +0     write 100
+         +0     > P. 401:501(100)
+         +0.0001 < . 1:1(0) ack 501
+         +0     write 100
+         +0     > P. 501:601(100)
+         +0.00128 > P. 501:601(100)");
+}
+
 //= test RFC 8985 7.3
 #[test]
 fn tail_is_probed_with_new_data_though_the_congestion_window_is_full() {
