@@ -5,6 +5,7 @@ mod archive;
 mod error;
 mod looks;
 mod memory;
+mod printed;
 mod recorded;
 mod tree;
 
@@ -248,11 +249,27 @@ impl Root {
                 return Err(Reading::unknown(format!("{} has only the start of {path}", self.path.display())));
             }
         }
-        self.tree.read(path, limit_bytes).map_err(|fault| match fault {
-            Fault::Kernel(errno) => self.missing(path, errno),
-            Fault::NotRegular => Reading::unknown(format!("{path} is not a regular file")),
-            Fault::Other(error) => Reading::unknown(format!("read {path}: {error}")),
+        self.tree.read(path, limit_bytes).or_else(|fault| match fault {
+            Fault::Kernel(Errno::NOENT | Errno::NOTDIR)
+                if self.is_selection && path.starts_with(printed::PARAMETERS) =>
+            {
+                self.printed_parameter(path)
+            }
+            Fault::Kernel(errno) => Err(self.missing(path, errno)),
+            Fault::NotRegular => Err(Reading::unknown(format!("{path} is not a regular file"))),
+            Fault::Other(error) => Err(Reading::unknown(format!("read {path}: {error}"))),
         })
+    }
+
+    /// A parameter of the kernel by what `sysctl -a` printed, which `sos` keeps in place of the files.
+    fn printed_parameter(&self, path: &str) -> Result<Vec<u8>, Reading> {
+        let all = self.tree.read(printed::ALL_PARAMETERS, FILE_BYTES_MAX);
+        let all = all.map_err(|_| self.missing(path, Errno::NOENT))?;
+        match printed::parameter(&String::from_utf8_lossy(&all), path) {
+            printed::Parameter::Value(value) => Ok(value.as_bytes().to_vec()),
+            printed::Parameter::Absent => Err(Reading::Unsupported),
+            printed::Parameter::NotPrinted => Err(self.missing(path, Errno::NOENT)),
+        }
     }
 
     /// The records of the kernel's log, one a line, from a device that gives one a read; of a copy

@@ -67,6 +67,9 @@ fn misspelt(options: &str) -> Option<String> {
     (!left.is_empty()).then(|| format!("\"{}\"", left.join(" ")))
 }
 
+/// The log as `dmesg` printed it, which `sos` keeps.
+const DMESG: &str = "/sos_commands/kernel/dmesg";
+
 /// The start of the first record after a boot.
 const BANNER: &str = "Linux version ";
 
@@ -94,7 +97,9 @@ pub(crate) fn only_needed(log: &str) -> String {
 ///
 /// `/proc/cmdline` shows an option whether or not the kernel knows it.
 pub(crate) fn rejected_options(files: &HostFiles<'_>) -> Reading {
-    let log = match files.root().read_log("/dev/kmsg") {
+    let root = files.root();
+    let printed = |lack| if root.tells_absence() { Err(lack) } else { root.read(DMESG).map_err(|_| lack) };
+    let log = match root.read_log("/dev/kmsg").or_else(printed) {
         Ok(log) => log,
         Err(reading) => return reading,
     };

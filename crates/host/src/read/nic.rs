@@ -2,13 +2,15 @@
 //!
 //! ethtool and rtnetlink answer for the thread. `/sys/class/net` does not: it shows the namespace
 //! of whoever mounted it, so a file there is believed only when the interface in it is the same
-//! one. In a copy of a host what the kernel answered is read from a recording, by the same facts.
+//! one. In a copy of a host what the kernel answered is read from a recording, by the same facts, or from what `ethtool` and
+//! `ip` printed.
 
 mod chain;
 mod device;
 mod ena;
 mod link;
 mod netlink_answers;
+mod outputs;
 mod pcie;
 mod question;
 mod recording;
@@ -31,6 +33,7 @@ use crate::setting::{EthtoolFact, NicFact};
 use crate::{Reading, Root};
 use link::{Identity, LinkFacts};
 use netlink_answers::{Device, ModulePower, MoreCoalesce, MoreRings, Polling};
+use outputs::Outputs;
 use question::{Ena, FlowRules, HashFunction, Module, Question, WakeOnLan};
 use recording::{Recording, record};
 
@@ -39,16 +42,18 @@ pub(crate) use recording::DIRECTORY as RECORDINGS;
 type Answer<T> = OnceCell<Result<T, Reading>>;
 
 /// Who answers what files do not say.
-enum Source {
+enum Source<'a> {
     Kernel(Interface),
     Recording(Recording),
+    Outputs(Outputs<'a>),
 }
 
-impl Source {
+impl Source<'_> {
     fn ask<T: Question>(&self) -> Result<T, Reading> {
         match self {
             Self::Kernel(interface) => T::ask(interface),
             Self::Recording(recording) => recording.answer(),
+            Self::Outputs(outputs) => outputs.answer(),
         }
     }
 }
@@ -57,7 +62,7 @@ impl Source {
 pub(crate) struct Nic<'a> {
     root: &'a Root,
     name: &'a str,
-    source: Result<Source, Reading>,
+    source: Result<Source<'a>, Reading>,
     link: Result<LinkFacts, Reading>,
     /// The interface's directory in sysfs, or why it is not to be believed.
     sysfs: Result<String, Reading>,
@@ -99,9 +104,17 @@ impl<'a> Nic<'a> {
             });
             (Interface::open(name).map(Source::Kernel).map_err(reading), link)
         } else {
-            let recording = Recording::open(root, name);
-            let link = recording.as_ref().map_err(Clone::clone).and_then(|recording| recording.fields(LinkFacts::KEY));
-            (recording.map(Source::Recording), link)
+            match (Recording::open(root, name), Outputs::open(root, name)) {
+                (Err(Reading::Unknown { .. }), Some(outputs)) => {
+                    let link = outputs.link();
+                    (Ok(Source::Outputs(outputs)), link)
+                }
+                (recording, _) => {
+                    let link = recording.as_ref().map_err(Clone::clone);
+                    let link = link.and_then(|recording| recording.fields(LinkFacts::KEY));
+                    (recording.map(Source::Recording), link)
+                }
+            }
         };
         let mut nic = Self {
             root,
@@ -271,11 +284,12 @@ impl<'a> Nic<'a> {
     }
 
     fn file(&self, file: &str) -> Reading {
-        let sysfs = match &self.sysfs {
-            Ok(sysfs) => sysfs,
-            Err(reading) => return reading.clone(),
-        };
-        self.root.read(&format!("{sysfs}/{file}")).map(|text| one_line(&text)).into()
+        let found = self.directory().and_then(|sysfs| self.root.read(&format!("{sysfs}/{file}")));
+        let found = found.map(|text| one_line(&text));
+        match (found, &self.source) {
+            (Err(Reading::Unknown { .. }), Ok(Source::Outputs(outputs))) => outputs.file(file).into(),
+            (found, _) => found.into(),
+        }
     }
 
     /// Looks whether sysfs shows this very interface: the same name, index and hardware address.

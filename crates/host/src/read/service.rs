@@ -24,6 +24,9 @@ const GROUPS: &str = "/sys/fs/cgroup/system.slice";
 /// the groups of running services are not to be seen.
 pub(crate) fn state(files: &HostFiles<'_>, unit: &str) -> Reading {
     let root = files.root();
+    if let Some(state) = printed_state(files, unit) {
+        return Reading::Value(state);
+    }
     if let Err(reading) = has_systemd(files) {
         return reading;
     }
@@ -47,6 +50,34 @@ pub(crate) fn state(files: &HostFiles<'_>, unit: &str) -> Reading {
         Some(false) => Reading::Value(format!("stopped, {enablement}")),
         None => Reading::value(enablement),
     }
+}
+
+/// By what `systemctl` printed, which `sos` keeps.
+fn printed_state(files: &HostFiles<'_>, unit: &str) -> Option<String> {
+    if files.root().tells_absence() {
+        return None;
+    }
+    let table = |name: &str| files.root().read(&format!("/sos_commands/systemd/systemctl_{name}")).ok();
+    let words_of = |text: &str| {
+        let mut lines = text.lines().map(|line| line.trim_start_matches(['●', '*', ' ']).split_whitespace());
+        let is_meant = |words: &mut std::str::SplitWhitespace<'_>| words.next() == Some(unit);
+        lines.find_map(|mut words| is_meant(&mut words).then(|| words.map(str::to_owned).collect::<Vec<_>>()))
+    };
+    let installed = table("list-unit-files")?;
+    let Some(words) = words_of(&installed) else {
+        return installed.contains("unit files listed").then(|| "not installed".to_owned());
+    };
+    let enablement = match words.first().map(|word| word.trim_end_matches("-runtime")) {
+        Some(known @ ("enabled" | "masked" | "disabled")) => known,
+        Some("linked") => "disabled",
+        _ => "static",
+    };
+    // Only loaded units that are active or have failed are in the table.
+    let running = table("list-units").filter(|units| units.contains("loaded units listed")).map(|units| {
+        let is_running = words_of(&units).is_some_and(|words| words.iter().any(|word| word == "running"));
+        if is_running { "running, " } else { "stopped, " }
+    });
+    Some(format!("{}{enablement}", running.unwrap_or_default()))
 }
 
 /// The texts of a unit and of its drop-ins, in the order in which systemd reads them.

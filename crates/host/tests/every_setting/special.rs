@@ -238,7 +238,7 @@ pub const ANSWERS: &[(&str, &str, &str, &str)] = &[
     ("nic.driver.version", "driver", r#"{"version": "1"}"#, r#"{"version": "2"}"#),
     ("nic.firmware", "driver", r#"{"firmware-version": "1"}"#, r#"{"firmware-version": "2"}"#),
     ("nic.bus-info", "driver", r#"{"bus-info": "0000:00:01.0"}"#, r#"{"bus-info": "0000:00:02.0"}"#),
-    ("nic.private-flags", "driver", r#"{"private-flags": 1}"#, r#"{"private-flags": 2}"#),
+    ("nic.private-flags", "private-flags", FLAGS[0], r#"{"of-a-later-driver": true}"#),
     ("nic.private-flags.names", "private-flags", FLAGS[0], FLAGS[1]),
     ("nic.private-flags.rx-cqe-compress", "private-flags", FLAGS[0], FLAGS[1]),
     ("nic.private-flags.tx-cqe-compress", "private-flags", FLAGS[0], FLAGS[1]),

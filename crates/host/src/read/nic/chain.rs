@@ -7,7 +7,7 @@ use nearwire_sys::ethtool::FlowRule;
 use super::Nic;
 use super::netlink_answers::owner;
 use super::question::FlowRules;
-use crate::read::interrupts::{handler, irq_names, named_for, queue_of};
+use crate::read::interrupts::{handler, irq_names, queue_of};
 use crate::topology::Topology;
 use crate::{CpuSet, Reading};
 
@@ -128,14 +128,11 @@ impl Nic<'_> {
 
     /// The interrupts of the device whose names have a queue in them.
     fn receivers_by_name(&self) -> Vec<Receiver> {
-        let mut irqs = self.irqs().unwrap_or_default();
-        if irqs.is_empty() && self.root.is_live() {
+        let irqs = self.own_or_named_irqs().unwrap_or_default();
+        if irqs.is_empty() {
             return Vec::new();
         }
         let names = irq_names(&self.root.read("/proc/interrupts").unwrap_or_default());
-        if irqs.is_empty() {
-            irqs = named_for(self.name, self.bus_info().as_value(), &names);
-        }
         let receiver = |irq| {
             let name = names.get(&irq).cloned().or_else(|| handler(self.root, irq))?;
             let sends = OF_SENDING.iter().any(|word| name.contains(word));

@@ -1,9 +1,12 @@
 //! Facts of an interface's device and queues, from sysfs.
 
-use super::Nic;
+use super::{Nic, Source};
 use crate::read::condense::condense;
+use crate::read::interrupts::{irq_names, named_for};
 use crate::read::{cpus, one_line};
 use crate::{CpuSet, Reading};
+
+const LOCAL_CPUS: &str = "local_cpulist";
 
 impl Nic<'_> {
     /// The name that a link in the interface's directory points at.
@@ -20,7 +23,20 @@ impl Nic<'_> {
             Ok(device) => device,
             Err(reading) => return reading,
         };
-        self.root.read(&format!("{device}/{file}")).map(|text| one_line(&text)).into()
+        let found = self.root.read(&format!("{device}/{file}")).map(|text| one_line(&text));
+        match found {
+            Err(lack @ Reading::Unknown { .. }) if !self.root.tells_absence() => {
+                let elsewhere = if file == LOCAL_CPUS { self.cpus_of_node(&device) } else { self.link_by_config(file) };
+                elsewhere.map_or(lack, Reading::Value)
+            }
+            found => found.into(),
+        }
+    }
+
+    /// The CPUs near the device by its memory node, which is among the few files of a device that `sos` copies.
+    fn cpus_of_node(&self, device: &str) -> Option<String> {
+        let node: u32 = self.root.read(&format!("{device}/numa_node")).ok()?.parse().ok()?;
+        self.root.read(&format!("/sys/devices/system/node/node{node}/cpulist")).ok()
     }
 
     /// Where the device's files are. A virtio device sits on a PCI function that has them. A
@@ -82,24 +98,26 @@ impl Nic<'_> {
 
     /// Interfaces stacked on this one or below it: `above: bond0`, or `none`.
     pub(super) fn neighbours(&self) -> Reading {
-        let entries = match &self.sysfs {
-            Ok(sysfs) => self.root.list(sysfs),
-            Err(reading) => return reading.clone(),
-        };
-        let entries = match entries {
-            Ok(entries) => entries,
+        let (above, below) = match self.above_and_below() {
+            Ok(found) => found,
             Err(reading) => return reading,
         };
-        let side = |prefix: &str, word: &str| {
-            let names: Vec<_> = entries.iter().filter_map(|entry| entry.strip_prefix(prefix)).collect();
-            (!names.is_empty()).then(|| format!("{word}: {}", names.join(" ")))
-        };
-        let sides: Vec<_> = [side("upper_", "above"), side("lower_", "below")].into_iter().flatten().collect();
-        match sides.is_empty() {
-            true if !self.root.tells_absence() => self.root.absent_or_not_copied("the links to other interfaces"),
-            true => Reading::value("none"),
-            false => Reading::Value(sides.join(", ")),
+        let side = |names: &[String], word: &str| (!names.is_empty()).then(|| format!("{word}: {}", names.join(" ")));
+        let sides: Vec<_> = [side(&above, "above"), side(&below, "below")].into_iter().flatten().collect();
+        Reading::Value(if sides.is_empty() { "none".to_owned() } else { sides.join(", ") })
+    }
+
+    fn above_and_below(&self) -> Result<(Vec<String>, Vec<String>), Reading> {
+        if let Ok(Source::Outputs(outputs)) = &self.source {
+            return outputs.neighbours();
         }
+        let entries = self.root.list(self.directory()?)?;
+        let side = |prefix| entries.iter().filter_map(|entry| Some(entry.strip_prefix(prefix)?.to_owned())).collect();
+        let (above, below): (Vec<_>, Vec<_>) = (side("upper_"), side("lower_"));
+        if above.is_empty() && below.is_empty() && !self.root.tells_absence() {
+            return Err(self.root.absent_or_not_copied("the links to other interfaces"));
+        }
+        Ok((above, below))
     }
 
     pub(super) fn count_queues(&self, prefix: &str) -> Reading {
@@ -115,7 +133,7 @@ impl Nic<'_> {
 
     /// The CPUs that the device's interrupts go to in effect.
     pub(super) fn irq_affinity(&self) -> Reading {
-        let irqs = match self.irqs() {
+        let irqs = match self.own_or_named_irqs() {
             Ok(irqs) => irqs,
             Err(reading) => return reading,
         };
@@ -128,6 +146,17 @@ impl Nic<'_> {
             (irq.to_string(), list)
         });
         condense(affinities.collect())
+    }
+
+    /// The device's interrupts. Copies lack the directory of them more often than the table of all, which names them.
+    pub(crate) fn own_or_named_irqs(&self) -> Result<Vec<u32>, Reading> {
+        let own = self.irqs();
+        if self.root.is_live() || own.as_ref().is_ok_and(|irqs| !irqs.is_empty()) {
+            return own;
+        }
+        let names = irq_names(&self.root.read("/proc/interrupts").unwrap_or_default());
+        let named = named_for(self.name, self.bus_info().as_value(), &names);
+        if named.is_empty() { own } else { Ok(named) }
     }
 
     /// The numbers of the device's interrupts, in order.

@@ -12,7 +12,7 @@ use nearwire_sys::generic_netlink::{Answers, Family, attribute, nest, number};
 use nearwire_sys::netdev;
 use serde::{Deserialize, Serialize};
 
-use super::{Nic, reading};
+use super::{Nic, Source, reading};
 use crate::Reading;
 use crate::read::condense::condense;
 use crate::setting::NetlinkFact;
@@ -184,6 +184,17 @@ pub(super) fn of_error(family: &str, error: &io::Error) -> Reading {
 
 impl Nic<'_> {
     pub(super) fn netlink(&self, fact: NetlinkFact) -> Reading {
+        match (self.netlink_answer(fact), line_of(fact), &self.source) {
+            (Reading::Unsupported | Reading::Unknown { .. }, Some((option, label)), Ok(Source::Outputs(outputs)))
+                if outputs.lacks_line(option, label) =>
+            {
+                Reading::unknown(format!("the ethtool that was used prints no line {label}"))
+            }
+            (reading, ..) => reading,
+        }
+    }
+
+    fn netlink_answer(&self, fact: NetlinkFact) -> Reading {
         let count = |value: Option<u64>| value.map_or(Reading::Unsupported, Reading::value);
         let switch = |value: Option<u64>| value.map_or(Reading::Unsupported, |value| Reading::switch(value != 0));
         match fact {
@@ -226,6 +237,20 @@ impl Nic<'_> {
         self.ask(&self.polling, |polling| {
             condense(polling.instances.iter().map(|napi| (owner(napi), of(napi))).collect())
         })
+    }
+}
+
+/// Where ethtool prints what older versions do not.
+const fn line_of(fact: NetlinkFact) -> Option<(&'static str, &'static str)> {
+    match fact {
+        NetlinkFact::TxPush => Some(("-g", "TX Push")),
+        NetlinkFact::TxPushBytes => Some(("-g", "TX push buff len")),
+        NetlinkFact::RxPush => Some(("-g", "RX Push")),
+        NetlinkFact::DataSplit => Some(("-g", "TCP data split")),
+        NetlinkFact::CompletionBytes => Some(("-g", "CQE Size")),
+        NetlinkFact::BufferBytes => Some(("-g", "RX Buf Len")),
+        NetlinkFact::CompletionTimer => Some(("-c", "CQE mode RX")),
+        _ => None,
     }
 }
 

@@ -62,8 +62,8 @@ pub(super) struct Ena {
 
 impl Ena {
     /// Other drivers have thousands of counters, none of which is of this name.
-    const DRIVER: &str = "ena";
-    const SRD_MODE: &str = "ena_srd_mode";
+    pub(super) const DRIVER: &str = "ena";
+    pub(super) const SRD_MODE: &str = "ena_srd_mode";
 
     fn ask(interface: &Interface) -> Result<Self, Reading> {
         if interface.driver_info().map_err(reading)?.driver != Self::DRIVER {
@@ -71,12 +71,6 @@ impl Ena {
         }
         let counters = interface.statistics().map_err(reading)?;
         Ok(Self { srd_mode: counters.iter().find(|(name, _)| name == Self::SRD_MODE).map(|(_, mode)| *mode) })
-    }
-
-    /// From the output of `ethtool -S`.
-    pub fn of_text(text: &str) -> Self {
-        let mode = text.lines().find_map(|line| line.trim().strip_prefix(Self::SRD_MODE)?.strip_prefix(':'));
-        Self { srd_mode: mode.and_then(|mode| mode.trim().parse().ok()) }
     }
 }
 
