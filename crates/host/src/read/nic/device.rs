@@ -6,6 +6,7 @@ use crate::read::interrupts::{irq_names, named_for};
 use crate::read::{cpus, one_line};
 use crate::{CpuSet, Reading};
 
+const VIRTIO: &str = "virtio";
 const LOCAL_CPUS: &str = "local_cpulist";
 
 impl Nic<'_> {
@@ -19,24 +20,22 @@ impl Nic<'_> {
 
     /// A file of the function on the bus.
     pub(super) fn device_file(&self, file: &str) -> Reading {
-        let device = match self.device() {
-            Ok(device) => device,
-            Err(reading) => return reading,
-        };
-        let found = self.root.read(&format!("{device}/{file}")).map(|text| one_line(&text));
-        match found {
+        let device = self.device();
+        let found = device.as_ref().map_err(Clone::clone);
+        match found.and_then(|device| self.root.read(&format!("{device}/{file}"))) {
             Err(lack @ Reading::Unknown { .. }) if !self.root.tells_absence() => {
-                let elsewhere = if file == LOCAL_CPUS { self.cpus_of_node(&device) } else { self.link_by_config(file) };
-                elsewhere.map_or(lack, Reading::Value)
+                let by_node =
+                    || device.ok().filter(|_| file == LOCAL_CPUS).and_then(|device| self.cpus_of_node(&device));
+                by_node().or_else(|| self.link_by_config(file)).unwrap_or(lack)
             }
-            found => found.into(),
+            found => found.map(|text| one_line(&text)).into(),
         }
     }
 
     /// The CPUs near the device by its memory node, which is among the few files of a device that `sos` copies.
-    fn cpus_of_node(&self, device: &str) -> Option<String> {
+    fn cpus_of_node(&self, device: &str) -> Option<Reading> {
         let node: u32 = self.root.read(&format!("{device}/numa_node")).ok()?.parse().ok()?;
-        self.root.read(&format!("/sys/devices/system/node/node{node}/cpulist")).ok()
+        self.root.read(&format!("/sys/devices/system/node/node{node}/cpulist")).ok().map(Reading::Value)
     }
 
     /// Where the device's files are. A virtio device sits on a PCI function that has them. A
@@ -45,7 +44,7 @@ impl Nic<'_> {
         let device = format!("{}/device", self.sysfs.as_ref().map_err(Clone::clone)?);
         let bus = self.root.link_name(&format!("{device}/subsystem"));
         match bus.as_deref() {
-            Ok("virtio") => Ok(format!("{device}/..")),
+            Ok(VIRTIO) => Ok(format!("{device}/..")),
             Ok(_) => Ok(device),
             Err(_) if self.root.has(&device) => Ok(device),
             Err(reading) => Err(reading.clone()),
@@ -155,8 +154,17 @@ impl Nic<'_> {
             return own;
         }
         let names = irq_names(&self.root.read("/proc/interrupts").unwrap_or_default());
-        let named = named_for(self.name, self.bus_info().as_value(), &names);
+        let mut named = named_for(self.name, self.bus_info().as_value(), &names);
+        if let Some(device) = self.virtio_device() {
+            named.extend(named_for(&device, None, &names));
+        }
         if named.is_empty() { own } else { Ok(named) }
+    }
+
+    /// `virtio2`, whose name the interrupts have in place of the interface's.
+    fn virtio_device(&self) -> Option<String> {
+        let target = self.root.link_target(self.directory().ok()?).ok()?;
+        target.split('/').find(|part| part.starts_with(VIRTIO)).map(str::to_owned)
     }
 
     /// The numbers of the device's interrupts, in order.

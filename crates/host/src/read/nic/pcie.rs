@@ -77,7 +77,7 @@ impl Nic<'_> {
         let of_device = self.device_file(file);
         let above = path.len().checked_sub(2).and_then(|at| path.get(at));
         let of_port = above.and_then(|(_, directory)| {
-            let by_config = || link_word(&self.config(directory).ok()?, file);
+            let by_config = || link_word(&self.config(directory).ok()?, "max", file.strip_prefix("max_link_")?);
             self.root.read(&format!("{directory}/{file}")).ok().or_else(by_config)
         });
         // Ports of virtual machines may say `Unknown` or 0.
@@ -94,10 +94,12 @@ impl Nic<'_> {
         condense(known)
     }
 
-    /// What a file of the device about its link would say, for copies without these files.
-    pub(super) fn link_by_config(&self, file: &str) -> Option<String> {
-        let path = self.pci_path().ok()?;
-        link_word(&self.config(&path.last()?.1).ok()?, file)
+    /// What a file of the device about its link would say, for copies without these files. A function that is not of
+    /// PCI Express has no such link.
+    pub(super) fn link_by_config(&self, file: &str) -> Option<Reading> {
+        let (end, what) = file.split_once("_link_")?;
+        let config = self.config(&self.pci_path().ok()?.last()?.1).ok().filter(|config| config.len() > HEADER_BYTES)?;
+        Some(link_word(&config, end, what).map_or(Reading::Unsupported, Reading::Value))
     }
 
     /// The configuration space, from sysfs; `sos` copies the older files of it.
@@ -158,8 +160,7 @@ fn express(config: &[u8]) -> Option<usize> {
 
 /// Speed or width of the link in the words of sysfs (`pci_speed_string` of `drivers/pci/probe.c`): both registers have the
 /// speed in bits 0 to 3 and the width in bits 4 to 9.
-fn link_word(config: &[u8], file: &str) -> Option<String> {
-    let (end, what) = file.split_once("_link_")?;
+fn link_word(config: &[u8], end: &str, what: &str) -> Option<String> {
     let at = express(config)? + if end == "current" { LINK_STATUS } else { LINK_CAPABILITIES };
     let register = word(config, at)?;
     match what {

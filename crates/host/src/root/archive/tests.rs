@@ -441,6 +441,30 @@ fn report_of_sos_read_has_its_interfaces_and_what_commands_printed_about_them() 
     assert!(why.contains("no copy of /sos_commands/networking/ethtool_-c_eth0"), "{why}");
 }
 
+/// A device of virtio has no memory node, so `sos` copies nothing of it, and its interrupts have its own name.
+#[test]
+fn report_of_sos_with_a_virtio_interface_read_finds_its_interrupts_and_no_link_of_pci_express() {
+    let interrupts = "      CPU0 CPU1\n 27: 1 0 PCI-MSIX-0000:00:03.0 0-edge virtio2-config\n \
+                      28: 0 9 PCI-MSIX-0000:00:03.0 1-edge virtio2-input.0\n 29: 0 9 PCI-MSIX-0000:00:04.0 1-edge virtio3-input.0\n";
+    let device = "sys/devices/pci0000:00/0000:00:03.0/virtio2/net/eth0";
+    let archive = Tar::default()
+        .link("r/sys/class/net/eth0", &format!("../../{}", &device[4..]))
+        .file(&format!("r/{device}/flags"), "0x1003\n")
+        .file("r/proc/interrupts", interrupts)
+        .file("r/proc/irq/27/effective_affinity_list", "1\n")
+        .file("r/proc/irq/28/effective_affinity_list", "1\n")
+        .add(EntryType::Regular, "r/proc/bus/pci/00/03.0", "", &[0; 256])
+        .file(
+            "r/sos_commands/networking/ethtool_-i_eth0",
+            "driver: virtio_net\nversion: 1\nfirmware-version: \nbus-info: 0000:00:03.0\n",
+        );
+    let root = root(&gzip(&archive.end()));
+    assert!(crate::has_device(&root, "eth0"));
+    assert_eq!(reading(&root, "nic.irq-affinity"), Reading::value("1"));
+    assert_eq!(reading(&root, "nic.pcie.speed"), Reading::Unsupported);
+    assert_eq!(reading(&root, "nic.pcie.width"), Reading::Unsupported);
+}
+
 /// Older versions copy nothing of `/sys/class/net`.
 #[test]
 fn report_of_sos_without_a_directory_of_interfaces_read_has_those_of_the_table() {
