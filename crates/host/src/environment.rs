@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::read::{HostFiles, Nic, placement};
 use crate::setting::{NicFact, ReadFrom, Setting};
-use crate::{Reading, Root, catalogue};
+use crate::{CpuSet, Reading, Root, catalogue};
 
 const INTERFACES: &str = "/sys/class/net";
 /// What virtual interfaces say in place of a bus.
@@ -58,19 +58,21 @@ fn recorded() -> impl Iterator<Item = &'static Setting> {
 /// Files that several settings share are read once.
 #[must_use]
 pub fn read_settings(root: &Root, settings: &[&Setting], interfaces: &[String]) -> Vec<(String, Reading)> {
-    read_settings_and(root, settings, interfaces, || ()).0
+    read_settings_and(root, settings, interfaces, None, || ()).0
 }
 
-/// As [`read_settings`], and what else is to be done while a setting takes its time.
+/// As [`read_settings`], for a program that CPUs are planned for, and what else is to be done while a setting takes its time.
 pub(crate) fn read_settings_and<T>(
     root: &Root,
     settings: &[&Setting],
     interfaces: &[String],
+    kept: Option<&CpuSet>,
     meanwhile: impl FnOnce() -> T,
 ) -> (Vec<(String, Reading)>, T) {
     let files = HostFiles::new(root);
     let needs_nics = settings.iter().any(|setting| matches!(setting.read, ReadFrom::Nic(_)));
-    let nics: Vec<_> = interfaces.iter().filter(|_| needs_nics).map(|name| (name, Nic::open(root, name))).collect();
+    let named = interfaces.iter().filter(|_| needs_nics);
+    let nics: Vec<_> = named.map(|name| (name, Nic::open(root, name).keeping(kept))).collect();
     // What takes time goes on while the others are read.
     if root.is_live() && settings.iter().any(|setting| setting.id == placement::TAKES_TIME) {
         placement::begin_watch(&files);

@@ -30,11 +30,11 @@ use serde_json::{Map, Value, json};
 use super::one_line;
 use crate::catalogue::nic::text;
 use crate::setting::{EthtoolFact, NicFact};
-use crate::{Reading, Root};
+use crate::{CpuSet, Reading, Root};
 use link::{Identity, LinkFacts};
 use netlink_answers::{Device, ModulePower, MoreCoalesce, MoreRings, Polling};
 use outputs::Outputs;
-use question::{Ena, FlowRules, HashFunction, Module, Question, WakeOnLan};
+use question::{Ena, FlowRules, HashFunction, Indirection, Module, Question, WakeOnLan};
 use recording::{Recording, record};
 
 pub(crate) use recording::DIRECTORY as RECORDINGS;
@@ -62,6 +62,8 @@ impl Source<'_> {
 pub(crate) struct Nic<'a> {
     root: &'a Root,
     name: &'a str,
+    /// CPUs that a plan keeps for the program and for guests.
+    kept: CpuSet,
     source: Result<Source<'a>, Reading>,
     link: Result<LinkFacts, Reading>,
     /// The interface's directory in sysfs, or why it is not to be believed.
@@ -76,6 +78,7 @@ pub(crate) struct Nic<'a> {
     energy_efficient: Answer<EnergyEfficient>,
     fec: Answer<Fec>,
     hash_function: Answer<HashFunction>,
+    indirection: Answer<Indirection>,
     wake_on_lan: Answer<WakeOnLan>,
     module: Answer<Module>,
     features: Answer<Features>,
@@ -119,6 +122,7 @@ impl<'a> Nic<'a> {
         let mut nic = Self {
             root,
             name,
+            kept: CpuSet::default(),
             source,
             link,
             sysfs: Err(Reading::Unsupported),
@@ -132,6 +136,7 @@ impl<'a> Nic<'a> {
             energy_efficient: OnceCell::new(),
             fec: OnceCell::new(),
             hash_function: OnceCell::new(),
+            indirection: OnceCell::new(),
             wake_on_lan: OnceCell::new(),
             module: OnceCell::new(),
             features: OnceCell::new(),
@@ -147,6 +152,11 @@ impl<'a> Nic<'a> {
         };
         nic.sysfs = nic.find_in_sysfs(identity);
         nic
+    }
+
+    /// The same, for a program that these CPUs are planned for.
+    pub(crate) fn keeping(self, cpus: Option<&CpuSet>) -> Self {
+        Self { kept: cpus.cloned().unwrap_or_default(), ..self }
     }
 
     pub(crate) fn read(&self, fact: NicFact) -> Reading {
@@ -187,6 +197,7 @@ impl<'a> Nic<'a> {
             EthtoolFact::EnergyEfficient(of) => self.ask(&self.energy_efficient, of),
             EthtoolFact::Fec(of) => self.ask(&self.fec, of),
             EthtoolFact::HashFunction(of) => self.ask(&self.hash_function, |hash| of(hash.bits)),
+            EthtoolFact::Indirection => self.ask(&self.indirection, chain::table),
             EthtoolFact::WakeOnLan(of) => self.ask(&self.wake_on_lan, |wake| of(wake.events)),
             EthtoolFact::PrivateFlags(of) => self.ask(&self.private_flags, of),
             EthtoolFact::FlowRules => self.ask(&self.flow_rules, chain::rules),
@@ -229,6 +240,7 @@ impl<'a> Nic<'a> {
         add(self, &mut answers, &self.energy_efficient);
         add(self, &mut answers, &self.fec);
         add(self, &mut answers, &self.hash_function);
+        add(self, &mut answers, &self.indirection);
         add(self, &mut answers, &self.wake_on_lan);
         add(self, &mut answers, &self.module);
         add(self, &mut answers, &self.features);

@@ -261,6 +261,7 @@ pub const ANSWERS: &[(&str, &str, &str, &str)] = &[
     ("nic.wake-on-lan", "wake-on-lan", r#"{"events": 32}"#, r#"{"events": 0}"#),
     ("nic.timestamping", "timestamping", r#"{"phc-index": 0}"#, r#"{"phc-index": null}"#),
     ("nic.rss.hash-function", "rss-hash", r#"{"bits": 1}"#, r#"{"bits": 2}"#),
+    ("nic.rss.indirection", "rss-table", r#"{"queues": [0, 1]}"#, r#"{"queues": [0, 0]}"#),
     ("nic.ring.rx", "rings", r#"{"rx": 512}"#, r#"{"rx": 1024}"#),
     ("nic.ring.rx-max", "rings", r#"{"rx-max": 4096}"#, r#"{"rx-max": 8192}"#),
     ("nic.ring.tx", "rings", r#"{"tx": 512}"#, r#"{"tx": 1024}"#),

@@ -41,7 +41,7 @@ const fn own(key: &'static str, option: &'static str, form: fn(&Lines<'_>) -> Op
     Output { key, option, form: Form::Own(form) }
 }
 
-const OUTPUTS: [Output; 18] = [
+const OUTPUTS: [Output; 19] = [
     rows("driver", "-i", text::DRIVER),
     rows("rings", "-g", text::RINGS),
     rows("rings-netlink", "-g", text::MORE_RINGS),
@@ -55,6 +55,7 @@ const OUTPUTS: [Output; 18] = [
     own("timestamping", "-T", text::timestamping),
     own("eee", "--show-eee", text::energy_efficient),
     own("rss-hash", "-x", text::hash_function),
+    own("rss-table", "-x", text::indirection),
     own("module", "-m", text::module),
     own("features", "-k", text::features),
     own("private-flags", "--show-priv-flags", text::private_flags),

@@ -38,6 +38,13 @@ pub(super) struct HashFunction {
     pub bits: u8,
 }
 
+/// The queue that each value of the hash goes to.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub(super) struct Indirection {
+    pub queues: Vec<u32>,
+}
+
 /// The events that wake the host, as bits.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
@@ -118,6 +125,7 @@ questions! {
     EnergyEfficient, "eee", by_ioctl(Interface::energy_efficient);
     Fec, "fec", by_ioctl(Interface::fec);
     HashFunction, "rss-hash", by_ioctl(|interface| Ok(HashFunction { bits: interface.hash_function()? }));
+    Indirection, "rss-table", by_ioctl(|interface| Ok(Indirection { queues: interface.indirection()? }));
     WakeOnLan, "wake-on-lan", by_ioctl(|interface| Ok(WakeOnLan { events: interface.wake_on_lan()? }));
     Module, "module", by_ioctl(|interface| Ok(Module { kind: interface.module_kind()? }));
     FlowRules, "flow-rules", by_ioctl(|interface| Ok(FlowRules { rules: interface.flow_rules()? }));

@@ -326,6 +326,24 @@ pub(super) fn hash_function(lines: &Lines<'_>) -> Option<Map<String, Value>> {
     (!functions.is_empty()).then(|| object(json!({ "bits": bits })))?
 }
 
+/// Rows of eight queues, each behind the first place of its row, up to the key.
+pub(super) fn indirection(lines: &Lines<'_>) -> Option<Map<String, Value>> {
+    let title = lines.lines.iter().position(|line| line.label.starts_with("RX flow hash indirection table"))?;
+    let rows = lines.lines[title + 1..].iter().take_while(|line| line.label.parse::<u32>().is_ok());
+    let mut queues = Vec::new();
+    for row in rows {
+        // A row that is missing or cut off leaves a gap.
+        if row.label.parse::<usize>().ok()? != queues.len() {
+            return None;
+        }
+        for queue in row.value.split_whitespace() {
+            queues.push(queue.parse::<u32>().ok()?);
+        }
+    }
+    let has_end = lines.lines.iter().any(|line| line.label == "RSS hash key");
+    (has_end && !queues.is_empty()).then(|| object(json!({ "queues": queues })))?
+}
+
 pub(super) fn module(lines: &Lines<'_>) -> Option<Map<String, Value>> {
     let identifier = lines.value(None, &["Identifier"])?.split_whitespace().next()?;
     let kind = MODULES.iter().find(|(number, _)| *number == identifier)?.1;
