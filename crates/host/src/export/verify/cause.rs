@@ -2,7 +2,7 @@
 
 use super::super::text::Said;
 use super::super::{command_line, consistent};
-use crate::check::owner::files::{LINKS, files};
+use crate::check::owner::link_files::{Fit, link_files};
 use crate::check::owner::tuned;
 use crate::profile::Wanted;
 use crate::setting::ReadFrom;
@@ -190,17 +190,34 @@ fn unit(root: &Root, name: &str) -> String {
 }
 
 /// Only the first `.link` file that matches an interface is read (`systemd.link(5)`).
-fn link(root: &Root, path: &str, _: &Said) -> String {
+fn link(root: &Root, path: &str, said: &Said) -> String {
+    let interface = said.interface.as_deref().unwrap_or_default();
     let ours = path.rsplit('/').next().unwrap_or(path);
-    let mut links = files(root, &LINKS, ".link").into_iter();
-    match links.find(|link| link.rsplit('/').next() < Some(ours)) {
-        Some(earlier) => {
-            format!("{earlier} comes before {path}, and only the first file that matches the device is read")
+    let mut perhaps = String::new();
+    for file in link_files(root) {
+        let fit = file.fits(root, interface);
+        match fit {
+            Fit::Yes if file.name() < ours => {
+                let earlier = file.path;
+                return format!(
+                    "{earlier} comes before {path}, and only the first file that matches the device is read"
+                );
+            }
+            Fit::Perhaps(key) if file.name() < ours => {
+                let earlier = file.path;
+                perhaps = format!("; {earlier} comes before it and counts alone if its {key} matches {interface}");
+            }
+            Fit::No if file.path == path => {
+                return format!(
+                    "the conditions of {path} do not match {interface}: its device or slot is another one now"
+                );
+            }
+            _ => {}
         }
-        None => format!(
-            "{path} is read when the device appears: the host was not booted since, or the driver refused the value"
-        ),
     }
+    format!(
+        "{path} is read when the device appears: the host was not booted since, or the driver refused the value{perhaps}"
+    )
 }
 
 fn active_profile(root: &Root, _: &str, _: &Said) -> String {
