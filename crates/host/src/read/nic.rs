@@ -41,6 +41,52 @@ pub(crate) use recording::DIRECTORY as RECORDINGS;
 
 type Answer<T> = OnceCell<Result<T, Reading>>;
 
+/// The answers about an interface, each asked for once, in the order in which they are recorded.
+macro_rules! answers {
+    ($($field:ident: $answer:ty,)*) => {
+        #[derive(Default)]
+        struct Answers {
+            $($field: Answer<$answer>,)*
+        }
+
+        impl Nic<'_> {
+            /// All of them in the form of a recording.
+            fn add_answers(&self, answers: &mut Map<String, Value>) {
+                $(
+                    let answer = self.answer(&self.answers.$field).map(Question::to_json);
+                    self.add_answer(answers, <$answer>::KEY, answer);
+                )*
+            }
+        }
+    };
+}
+
+answers! {
+    driver: DriverInfo,
+    rings: Rings,
+    coalesce: Coalesce,
+    channels: Channels,
+    settings: LinkSettings,
+    timestamping: Timestamping,
+    pause: Pause,
+    energy_efficient: EnergyEfficient,
+    fec: Fec,
+    hash_function: HashFunction,
+    indirection: Indirection,
+    wake_on_lan: WakeOnLan,
+    module: Module,
+    features: Features,
+    private_flags: PrivateFlags,
+    flow_rules: FlowRules,
+    dcb: Dcb,
+    ena: Ena,
+    polling: Polling,
+    device: Device,
+    more_rings: MoreRings,
+    more_coalesce: MoreCoalesce,
+    module_power: ModulePower,
+}
+
 /// Who answers what files do not say.
 enum Source<'a> {
     Kernel(Interface),
@@ -68,29 +114,7 @@ pub(crate) struct Nic<'a> {
     link: Result<LinkFacts, Reading>,
     /// The interface's directory in sysfs, or why it is not to be believed.
     sysfs: Result<String, Reading>,
-    driver: Answer<DriverInfo>,
-    rings: Answer<Rings>,
-    coalesce: Answer<Coalesce>,
-    channels: Answer<Channels>,
-    settings: Answer<LinkSettings>,
-    timestamping: Answer<Timestamping>,
-    pause: Answer<Pause>,
-    energy_efficient: Answer<EnergyEfficient>,
-    fec: Answer<Fec>,
-    hash_function: Answer<HashFunction>,
-    indirection: Answer<Indirection>,
-    wake_on_lan: Answer<WakeOnLan>,
-    module: Answer<Module>,
-    features: Answer<Features>,
-    private_flags: Answer<PrivateFlags>,
-    flow_rules: Answer<FlowRules>,
-    dcb: Answer<Dcb>,
-    ena: Answer<Ena>,
-    polling: Answer<Polling>,
-    device: Answer<Device>,
-    more_rings: Answer<MoreRings>,
-    more_coalesce: Answer<MoreCoalesce>,
-    module_power: Answer<ModulePower>,
+    answers: Answers,
 }
 
 impl<'a> Nic<'a> {
@@ -126,29 +150,7 @@ impl<'a> Nic<'a> {
             source,
             link,
             sysfs: Err(Reading::Unsupported),
-            driver: OnceCell::new(),
-            rings: OnceCell::new(),
-            coalesce: OnceCell::new(),
-            channels: OnceCell::new(),
-            settings: OnceCell::new(),
-            timestamping: OnceCell::new(),
-            pause: OnceCell::new(),
-            energy_efficient: OnceCell::new(),
-            fec: OnceCell::new(),
-            hash_function: OnceCell::new(),
-            indirection: OnceCell::new(),
-            wake_on_lan: OnceCell::new(),
-            module: OnceCell::new(),
-            features: OnceCell::new(),
-            private_flags: OnceCell::new(),
-            flow_rules: OnceCell::new(),
-            dcb: OnceCell::new(),
-            ena: OnceCell::new(),
-            polling: OnceCell::new(),
-            device: OnceCell::new(),
-            more_rings: OnceCell::new(),
-            more_coalesce: OnceCell::new(),
-            module_power: OnceCell::new(),
+            answers: Answers::default(),
         };
         nic.sysfs = nic.find_in_sysfs(identity);
         nic
@@ -187,21 +189,21 @@ impl<'a> Nic<'a> {
 
     fn ethtool(&self, fact: EthtoolFact) -> Reading {
         match fact {
-            EthtoolFact::Driver(of) => self.ask(&self.driver, of),
-            EthtoolFact::Rings(of) => self.ask(&self.rings, of),
-            EthtoolFact::Coalesce(of) => self.ask(&self.coalesce, of),
-            EthtoolFact::Channels(of) => self.ask(&self.channels, of),
-            EthtoolFact::Link(of) => self.ask(&self.settings, of),
-            EthtoolFact::Timestamping(of) => self.ask(&self.timestamping, of),
-            EthtoolFact::Pause(of) => self.ask(&self.pause, of),
-            EthtoolFact::EnergyEfficient(of) => self.ask(&self.energy_efficient, of),
-            EthtoolFact::Fec(of) => self.ask(&self.fec, of),
-            EthtoolFact::HashFunction(of) => self.ask(&self.hash_function, |hash| of(hash.bits)),
-            EthtoolFact::Indirection => self.ask(&self.indirection, chain::table),
-            EthtoolFact::WakeOnLan(of) => self.ask(&self.wake_on_lan, |wake| of(wake.events)),
-            EthtoolFact::PrivateFlags(of) => self.ask(&self.private_flags, of),
-            EthtoolFact::FlowRules => self.ask(&self.flow_rules, chain::rules),
-            EthtoolFact::Module(of) => self.ask(&self.module, |module| of(module.kind)),
+            EthtoolFact::Driver(of) => self.ask(&self.answers.driver, of),
+            EthtoolFact::Rings(of) => self.ask(&self.answers.rings, of),
+            EthtoolFact::Coalesce(of) => self.ask(&self.answers.coalesce, of),
+            EthtoolFact::Channels(of) => self.ask(&self.answers.channels, of),
+            EthtoolFact::Link(of) => self.ask(&self.answers.settings, of),
+            EthtoolFact::Timestamping(of) => self.ask(&self.answers.timestamping, of),
+            EthtoolFact::Pause(of) => self.ask(&self.answers.pause, of),
+            EthtoolFact::EnergyEfficient(of) => self.ask(&self.answers.energy_efficient, of),
+            EthtoolFact::Fec(of) => self.ask(&self.answers.fec, of),
+            EthtoolFact::HashFunction(of) => self.ask(&self.answers.hash_function, |hash| of(hash.bits)),
+            EthtoolFact::Indirection => self.ask(&self.answers.indirection, chain::table),
+            EthtoolFact::WakeOnLan(of) => self.ask(&self.answers.wake_on_lan, |wake| of(wake.events)),
+            EthtoolFact::PrivateFlags(of) => self.ask(&self.answers.private_flags, of),
+            EthtoolFact::FlowRules => self.ask(&self.answers.flow_rules, chain::rules),
+            EthtoolFact::Module(of) => self.ask(&self.answers.module, |module| of(module.kind)),
         }
     }
 
@@ -215,7 +217,7 @@ impl<'a> Nic<'a> {
 
     /// From the driver's answer; in a copy without it from a link.
     fn driver_or_link(&self, of: fn(&DriverInfo) -> Reading, link: &str) -> Reading {
-        match self.ask(&self.driver, of) {
+        match self.ask(&self.answers.driver, of) {
             Reading::Unknown { .. } if !self.root.is_live() => self.device_link(link),
             found => found,
         }
@@ -224,35 +226,10 @@ impl<'a> Nic<'a> {
     /// Everything the kernel says of the interface, in the form of a recording. Hardware and
     /// network addresses are not in it, nor what a copy has no answer to.
     pub(crate) fn answers(&self) -> Map<String, Value> {
-        fn add<T: Question>(nic: &Nic<'_>, answers: &mut Map<String, Value>, answer: &Answer<T>) {
-            nic.add_answer(answers, T::KEY, nic.answer(answer).map(T::to_json));
-        }
         let mut answers = Map::new();
         let link = self.link.as_ref().map(|facts| json!(facts));
         self.add_answer(&mut answers, LinkFacts::KEY, link);
-        add(self, &mut answers, &self.driver);
-        add(self, &mut answers, &self.rings);
-        add(self, &mut answers, &self.coalesce);
-        add(self, &mut answers, &self.channels);
-        add(self, &mut answers, &self.settings);
-        add(self, &mut answers, &self.timestamping);
-        add(self, &mut answers, &self.pause);
-        add(self, &mut answers, &self.energy_efficient);
-        add(self, &mut answers, &self.fec);
-        add(self, &mut answers, &self.hash_function);
-        add(self, &mut answers, &self.indirection);
-        add(self, &mut answers, &self.wake_on_lan);
-        add(self, &mut answers, &self.module);
-        add(self, &mut answers, &self.features);
-        add(self, &mut answers, &self.private_flags);
-        add(self, &mut answers, &self.flow_rules);
-        add(self, &mut answers, &self.dcb);
-        add(self, &mut answers, &self.ena);
-        add(self, &mut answers, &self.polling);
-        add(self, &mut answers, &self.device);
-        add(self, &mut answers, &self.more_rings);
-        add(self, &mut answers, &self.more_coalesce);
-        add(self, &mut answers, &self.module_power);
+        self.add_answers(&mut answers);
         answers
     }
 
@@ -264,7 +241,7 @@ impl<'a> Nic<'a> {
     }
 
     fn offload(&self, names: &[&str]) -> Reading {
-        self.ask(&self.features, |features| {
+        self.ask(&self.answers.features, |features| {
             let known: Vec<_> = names.iter().filter_map(|name| features.get(name)).collect();
             if known.is_empty() {
                 return Reading::Unsupported;
@@ -278,7 +255,7 @@ impl<'a> Nic<'a> {
 
     /// Those of the kernel's offloads that the driver lets be switched.
     pub(crate) fn changeable_offloads(&self, names: &[&str]) -> Vec<String> {
-        let Ok(features) = self.answer(&self.features) else { return Vec::new() };
+        let Ok(features) = self.answer(&self.answers.features) else { return Vec::new() };
         let is_changeable = |name: &&&str| features.get(name).is_some_and(|feature| feature.is_changeable);
         names.iter().filter(is_changeable).map(|name| (*name).to_owned()).collect()
     }

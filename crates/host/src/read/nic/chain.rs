@@ -48,7 +48,7 @@ impl Nic<'_> {
             Ok(receivers) => receivers,
             Err(reading) => return reading,
         };
-        let rules = self.answer(&self.flow_rules);
+        let rules = self.answer(&self.answers.flow_rules);
         let rules_of = by_queue(rules.map_or(&[], |found| &found.rules));
         let hashed = self.hashed(rules.map_or(&[], |found| &found.rules));
         let mut faults = match self.faults_of(&receivers, &rules_of, &hashed) {
@@ -116,7 +116,7 @@ impl Nic<'_> {
 
     /// What the table of the hash says, unless other tables count too: those of groups that rules bring flows to.
     fn hashed(&self, rules: &[FlowRule]) -> Hashed {
-        let table = self.answer(&self.indirection).ok().filter(|table| !table.queues.is_empty())?;
+        let table = self.answer(&self.answers.indirection).ok().filter(|table| !table.queues.is_empty())?;
         let has_groups = rules.iter().any(|rule| rule.to.rss_context.is_some());
         (!has_groups).then(|| table.queues.iter().copied().collect())
     }
@@ -139,7 +139,7 @@ impl Nic<'_> {
     }
 
     fn receivers_by_kernel(&self) -> Result<Vec<Receiver>, Reading> {
-        let polling = self.answer(&self.polling).map_err(Clone::clone)?;
+        let polling = self.answer(&self.answers.polling).map_err(Clone::clone)?;
         let mut receivers = Vec::new();
         for napi in &polling.instances {
             let numbers = napi.queues.iter().filter_map(|queue| queue.strip_prefix("rx-")?.parse().ok());

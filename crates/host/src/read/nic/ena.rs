@@ -14,7 +14,7 @@ impl Nic<'_> {
         if is_printed && self.driver_name().as_value().is_some_and(|driver| driver != Ena::DRIVER) {
             return Reading::Unsupported;
         }
-        self.ask(&self.ena, |found| match found.srd_mode {
+        self.ask(&self.answers.ena, |found| match found.srd_mode {
             Some(0) => Reading::value("off"),
             Some(1) => Reading::value("tcp"),
             Some(2) => Reading::value("udp"),

@@ -206,26 +206,28 @@ impl Nic<'_> {
                 Some(2) => Reading::value("busy-poll"),
                 other => switch(other),
             }),
-            NetlinkFact::NapiMap => self.ask(&self.polling, map),
+            NetlinkFact::NapiMap => self.ask(&self.answers.polling, map),
             NetlinkFact::Chain => self.chain(),
-            NetlinkFact::XdpFeatures => self.ask(&self.device, |device| xdp_features(device.xdp_features)),
-            NetlinkFact::TxPush => self.ask(&self.more_rings, |rings| switch(rings.tx_push)),
-            NetlinkFact::TxPushBytes => self.ask(&self.more_rings, |rings| count(rings.tx_push_buf_len)),
-            NetlinkFact::RxPush => self.ask(&self.more_rings, |rings| switch(rings.rx_push)),
+            NetlinkFact::XdpFeatures => self.ask(&self.answers.device, |device| xdp_features(device.xdp_features)),
+            NetlinkFact::TxPush => self.ask(&self.answers.more_rings, |rings| switch(rings.tx_push)),
+            NetlinkFact::TxPushBytes => self.ask(&self.answers.more_rings, |rings| count(rings.tx_push_buf_len)),
+            NetlinkFact::RxPush => self.ask(&self.answers.more_rings, |rings| switch(rings.rx_push)),
             // 0: the driver does not say.
-            NetlinkFact::DataSplit => self.ask(&self.more_rings, |rings| match rings.tcp_data_split {
+            NetlinkFact::DataSplit => self.ask(&self.answers.more_rings, |rings| match rings.tcp_data_split {
                 Some(1) => Reading::switch(false),
                 Some(2) => Reading::switch(true),
                 _ => Reading::Unsupported,
             }),
-            NetlinkFact::CompletionBytes => self.ask(&self.more_rings, |rings| count(rings.cqe_size)),
-            NetlinkFact::BufferBytes => self.ask(&self.more_rings, |rings| count(rings.rx_buf_len)),
-            NetlinkFact::CompletionTimer => self.ask(&self.more_coalesce, |found| match found.use_cqe_mode_rx {
-                Some(0) => Reading::value("event"),
-                Some(_) => Reading::value("completion"),
-                None => Reading::Unsupported,
-            }),
-            NetlinkFact::ModulePower => self.ask(&self.module_power, |found| match found.power_mode_policy {
+            NetlinkFact::CompletionBytes => self.ask(&self.answers.more_rings, |rings| count(rings.cqe_size)),
+            NetlinkFact::BufferBytes => self.ask(&self.answers.more_rings, |rings| count(rings.rx_buf_len)),
+            NetlinkFact::CompletionTimer => {
+                self.ask(&self.answers.more_coalesce, |found| match found.use_cqe_mode_rx {
+                    Some(0) => Reading::value("event"),
+                    Some(_) => Reading::value("completion"),
+                    None => Reading::Unsupported,
+                })
+            }
+            NetlinkFact::ModulePower => self.ask(&self.answers.module_power, |found| match found.power_mode_policy {
                 Some(1) => Reading::value("high"),
                 Some(2) => Reading::value("auto"),
                 _ => Reading::Unsupported,
@@ -234,7 +236,7 @@ impl Nic<'_> {
     }
 
     fn of_each_napi(&self, of: impl Fn(&Napi) -> Reading) -> Reading {
-        self.ask(&self.polling, |polling| {
+        self.ask(&self.answers.polling, |polling| {
             condense(polling.instances.iter().map(|napi| (owner(napi), of(napi))).collect())
         })
     }

@@ -29,13 +29,13 @@ impl Nic<'_> {
             Err(reading) => return reading,
         };
         match fact {
-            RoceFact::FlowControl => self.ask(&self.dcb, |dcb| Reading::Value(in_words(&paused(dcb)))),
-            RoceFact::Trust => self.ask(&self.dcb, |dcb| Reading::value(trust(dcb))),
+            RoceFact::FlowControl => self.ask(&self.answers.dcb, |dcb| Reading::Value(in_words(&paused(dcb)))),
+            RoceFact::Trust => self.ask(&self.answers.dcb, |dcb| Reading::value(trust(dcb))),
             RoceFact::CongestionControl => match self.marked_priorities() {
                 Ok(marked) => Reading::switch(!marked.is_empty()),
                 Err(reading) => reading,
             },
-            RoceFact::Chain => self.ask(&self.dcb, |dcb| self.roce_chain(&device, dcb)),
+            RoceFact::Chain => self.ask(&self.answers.dcb, |dcb| self.roce_chain(&device, dcb)),
         }
     }
 
@@ -100,12 +100,12 @@ impl Nic<'_> {
             faults.push("no address is of RoCE version 2, and only its frames have a DSCP and marks".to_owned());
         }
         if paused.is_empty() {
-            if self.ask(&self.pause, |pause| Reading::switch(pause.rx && pause.tx)).as_value() != Some("on") {
+            if self.ask(&self.answers.pause, |pause| Reading::switch(pause.rx && pause.tx)).as_value() != Some("on") {
                 faults.push("no priority is paused and pause frames are off, so a full buffer loses frames".to_owned());
             }
         } else {
             faults.extend(unreached(dcb, &paused, self.roce_dscp(device)));
-            if self.ask(&self.pause, |pause| Reading::switch(pause.rx || pause.tx)).as_value() == Some("on") {
+            if self.ask(&self.answers.pause, |pause| Reading::switch(pause.rx || pause.tx)).as_value() == Some("on") {
                 faults.push(format!("pause frames for the whole port are on beside those for priority {paused}"));
             }
             if let Ok(marked) = self.marked_priorities()
