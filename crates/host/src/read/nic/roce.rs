@@ -92,12 +92,23 @@ impl Nic<'_> {
         (!kinds.is_empty()).then(|| kinds.iter().any(|kind| kind.contains("v2")))
     }
 
+    /// Whether connections get addresses of version 1 unless they choose, though the port has better ones: the kernel's own
+    /// choice is version 2 (`drivers/infiniband/core/cma_configfs.c`).
+    fn prefers_version_1(&self, device: &str) -> bool {
+        let file = format!("/sys/kernel/config/rdma_cm/{device}/ports/{}/default_roce_mode", self.roce_port());
+        self.root.read(&file).is_ok_and(|mode| mode.contains("v1"))
+    }
+
     /// `whole`, or how trust, pauses and marks do not fit each other.
     fn roce_chain(&self, device: &str, dcb: &Dcb) -> Reading {
         let paused = paused(dcb);
         let mut faults = Vec::new();
         if self.has_version_2(device) == Some(false) {
             faults.push("no address is of RoCE version 2, and only its frames have a DSCP and marks".to_owned());
+        } else if self.prefers_version_1(device) {
+            faults.push(
+                "connections get addresses of RoCE version 1 (default_roce_mode), whose frames have no DSCP".to_owned(),
+            );
         }
         if paused.is_empty() {
             if self.ask(&self.answers.pause, |pause| Reading::switch(pause.rx && pause.tx)).as_value() != Some("on") {

@@ -332,6 +332,24 @@ fn roce_whose_trust_dscp_and_pauses_fit_is_whole() {
     assert!(why.contains("mlxconfig"), "{why}");
 }
 
+/// A port that has both kinds of addresses is not enough where connections are made by the older one.
+#[test]
+fn roce_whose_connections_get_version_1_is_told() {
+    let types = "sys/class/infiniband/mlx5_0/ports/1/gid_attrs/types";
+    let with_mode = |mode: &str| {
+        let files = [
+            (format!("{types}/0"), "IB/RoCE v1\n"),
+            (format!("{types}/1"), "RoCE v2\n"),
+            ("sys/kernel/config/rdma_cm/mlx5_0/ports/1/default_roce_mode".to_owned(), mode),
+        ];
+        let files: Vec<_> = files.iter().map(|(path, text)| (path.as_str(), *text)).collect();
+        value(&roce(DSCP_TRUSTED, &files), "rdma.roce.chain")
+    };
+    assert_eq!(with_mode("RoCE v2\n"), "whole");
+    let told = "connections get addresses of RoCE version 1 (default_roce_mode), whose frames have no DSCP";
+    assert_eq!(with_mode("IB/RoCE v1\n"), told);
+}
+
 #[test]
 fn roce_in_a_priority_that_is_not_paused_is_told_with_the_reason() {
     let chain = |dcb: &str| value(&roce(dcb, &[]), "rdma.roce.chain");
