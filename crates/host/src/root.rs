@@ -11,6 +11,7 @@ mod tree;
 
 mod write;
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -356,6 +357,24 @@ impl Root {
             Err(reading) => seen.unlisted = Some(reading.clone()),
         });
         found
+    }
+
+    /// The files of several directories by name, as tools of the system read them: one of an earlier directory takes the
+    /// place of one with its name in a later one.
+    pub(crate) fn files_of(
+        &self,
+        directories: impl IntoIterator<Item: AsRef<str>>,
+        suffix: &str,
+    ) -> BTreeMap<String, String> {
+        let mut files = BTreeMap::new();
+        for directory in directories {
+            let directory = directory.as_ref();
+            for name in self.list(directory).unwrap_or_default().into_iter().filter(|name| name.ends_with(suffix)) {
+                let path = format!("{directory}/{name}");
+                files.entry(name).or_insert(path);
+            }
+        }
+        files
     }
 
     fn list_now(&self, path: &str) -> Result<Vec<String>, Reading> {

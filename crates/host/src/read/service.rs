@@ -3,8 +3,6 @@
 //! Source: `systemd.unit(5)` for the directories and their order, `cgroups(7)` for the group of a
 //! running service.
 
-use std::collections::BTreeMap;
-
 use super::HostFiles;
 use crate::Reading;
 
@@ -88,12 +86,7 @@ pub(crate) fn texts(files: &HostFiles<'_>, unit: &str) -> Result<Vec<String>, Re
     let root = files.root();
     let own = UNITS.iter().map(|directory| format!("{directory}/{unit}")).find(|path| root.has(path));
     // Drop-ins are read by name, whichever directory they are in; of equal names the earlier directory wins.
-    let mut drop_ins = BTreeMap::new();
-    for directory in UNITS.iter().rev().map(|directory| format!("{directory}/{unit}.d")) {
-        let names = root.list(&directory).unwrap_or_default();
-        drop_ins.extend(names.into_iter().map(|name| (name.clone(), format!("{directory}/{name}"))));
-    }
-    drop_ins.retain(|name, _| name.ends_with(".conf"));
+    let drop_ins = root.files_of(UNITS.map(|directory| format!("{directory}/{unit}.d")), ".conf");
     let texts = own.into_iter().chain(drop_ins.into_values()).filter_map(|path| match root.read(&path) {
         Ok(text) => Some(Ok(text)),
         Err(Reading::NeedsRoot) => Some(Err(Reading::NeedsRoot)),

@@ -38,7 +38,7 @@ fn id_of(key: &str) -> Option<String> {
 /// What connections of `NetworkManager` set (`nm-settings-keyfile(5)`); only root may read them.
 pub(super) fn network_manager(root: &Root, interfaces: &[String]) -> Vec<Claim> {
     let mut claims = Vec::new();
-    for path in files(root, &CONNECTIONS, ".nmconnection") {
+    for path in root.files_of(CONNECTIONS, ".nmconnection").into_values() {
         let text = root.read(&path).unwrap_or_default();
         let name = assignments(&text).find(|(section, key, _)| (*section, *key) == ("connection", "interface-name"));
         let ids: Vec<String> = assignments(&text).filter_map(|(section, key, _)| in_connection(section, key)).collect();
@@ -64,16 +64,6 @@ fn in_connection(section: &str, key: &str) -> Option<String> {
         ("ethtool", Some(("eee", _))) => Some("nic.energy-efficient".to_owned()),
         _ => None,
     }
-}
-
-/// The files of these directories, in the order in which they count.
-fn files(root: &Root, directories: &[&str], suffix: &str) -> Vec<String> {
-    let of = |directory: &&str| {
-        let names = root.list(directory).unwrap_or_default();
-        let directory = (*directory).to_owned();
-        names.into_iter().filter(|name| name.ends_with(suffix)).map(move |name| format!("{directory}/{name}"))
-    };
-    directories.iter().flat_map(of).collect()
 }
 
 #[cfg(test)]

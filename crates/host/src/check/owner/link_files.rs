@@ -3,8 +3,6 @@
 //! Source: `systemd.link(5)`, `net_match_config` of `src/shared/net-condition.c` (systemd 252). A file's conditions are
 //! looked up in sysfs, not in the database of udev, which holds addresses and serial numbers.
 
-use std::collections::BTreeMap;
-
 use super::assignments;
 use super::glob::is_match;
 use crate::Root;
@@ -69,22 +67,14 @@ const CONDITIONS: [(&str, Test); 14] = [
 
 /// All files, in the order in which systemd tries them. An empty file or a link to nothing hides those of its name.
 pub(crate) fn link_files(root: &Root) -> Vec<LinkFile> {
-    let mut files = BTreeMap::new();
-    for directory in DIRECTORIES.iter().rev() {
-        let names = root.list(directory).unwrap_or_default().into_iter().filter(|name| name.ends_with(".link"));
-        files.extend(names.map(|name| (name.clone(), format!("{directory}/{name}"))));
-    }
+    let files = root.files_of(DIRECTORIES, ".link");
     let with_text = files.into_iter().map(|(name, path)| (root.read(&path).unwrap_or_default(), name, path));
     let in_force = with_text.filter(|(text, ..)| !text.is_empty());
     in_force.map(|(text, name, path)| LinkFile { text: text + &drop_ins(root, &name), path }).collect()
 }
 
 fn drop_ins(root: &Root, name: &str) -> String {
-    let mut paths = BTreeMap::new();
-    for directory in DIRECTORIES.iter().rev().map(|directory| format!("{directory}/{name}.d")) {
-        let names = root.list(&directory).unwrap_or_default().into_iter().filter(|name| name.ends_with(".conf"));
-        paths.extend(names.map(|name| (name.clone(), format!("{directory}/{name}"))));
-    }
+    let paths = root.files_of(DIRECTORIES.map(|directory| format!("{directory}/{name}.d")), ".conf");
     paths.values().map(|path| format!("\n{}", root.read(path).unwrap_or_default())).collect()
 }
 

@@ -140,24 +140,15 @@ fn not_booted(root: &Root, is_new: impl Fn(&str) -> bool, how: &str) -> String {
     }
 }
 
-/// Where `systemd-sysctl` reads; a file of an earlier directory takes the place of one with its name in a later one.
+/// Where `systemd-sysctl` reads.
 const SYSCTL: [&str; 4] = ["/etc/sysctl.d", "/run/sysctl.d", "/usr/local/lib/sysctl.d", "/usr/lib/sysctl.d"];
 
 /// A later file may say something else (`sysctl.d(5)`).
 fn sysctl(root: &Root, path: &str, said: &Said) -> String {
     let ReadFrom::Sysctl(name) = said.setting.read else { return "it is no kernel parameter".to_owned() };
-    let mut files: Vec<(String, String)> = Vec::new();
-    for directory in SYSCTL {
-        for file in root.list(directory).unwrap_or_default() {
-            if file.ends_with(".conf") && !files.iter().any(|(known, _)| *known == file) {
-                let path = format!("{directory}/{file}");
-                files.push((file, path));
-            }
-        }
-    }
+    let mut files = Vec::from_iter(root.files_of(SYSCTL, ".conf"));
     // sysctl --system reads it behind all others.
     files.push(("~".to_owned(), "/etc/sysctl.conf".to_owned()));
-    files.sort_unstable();
     let ours = path.rsplit('/').next().unwrap_or(path);
     let later = files.iter().filter(|(file, _)| file.as_str() > ours);
     let sets = |(_, path): &(String, String)| {
