@@ -71,12 +71,12 @@ pub(crate) fn read_settings_and<T>(
 ) -> (Vec<(String, Reading)>, T) {
     let files = HostFiles::new(root);
     let needs_nics = settings.iter().any(|setting| matches!(setting.read, ReadFrom::Nic(_)));
-    let named = interfaces.iter().filter(|_| needs_nics);
-    let nics: Vec<_> = named.map(|name| (name, Nic::open(root, name).keeping(kept))).collect();
     // What takes time goes on while the others are read.
     if root.is_live() && settings.iter().any(|setting| setting.id == placement::TAKES_TIME) {
         placement::begin_watch(&files);
     }
+    let named = interfaces.iter().filter(|_| needs_nics);
+    let nics: Vec<_> = named.map(|name| (name, Nic::open(root, name).keeping(kept))).collect();
     let (mut readings, mut later) = (Vec::new(), None);
     for setting in settings {
         if setting.id == placement::TAKES_TIME && later.is_none() {

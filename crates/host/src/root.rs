@@ -273,13 +273,13 @@ impl Root {
         }
     }
 
-    /// The records of the kernel's log, one a line, from a device that gives one a read; of a copy
-    /// the text of the file.
-    pub(crate) fn read_log(&self, path: &str) -> Result<String, Reading> {
+    /// The records of the kernel's log, one a line, from a device that gives one a read, up to the first that is behind all
+    /// that is looked for; of a copy the text of the file.
+    pub(crate) fn read_log(&self, path: &str, is_behind: fn(&str) -> bool) -> Result<String, Reading> {
         if !self.is_live {
             return self.read(path);
         }
-        let found = self.read_records(path);
+        let found = self.read_records(path, is_behind);
         self.note(path, |seen| match &found {
             Ok(text) => seen.file = Some((text.clone().into_bytes(), FILE_BYTES_MAX)),
             Err(reading) => seen.unread = Some(reading.clone()),
@@ -287,7 +287,7 @@ impl Root {
         found
     }
 
-    fn read_records(&self, path: &str) -> Result<String, Reading> {
+    fn read_records(&self, path: &str, is_behind: fn(&str) -> bool) -> Result<String, Reading> {
         const RECORD_BYTES_MAX: usize = 8192;
         let flags = OFlags::RDONLY | OFlags::NONBLOCK;
         let device = self.tree.device(path, flags).map_err(|errno| self.missing(path, errno))?;
@@ -296,7 +296,12 @@ impl Root {
         while (log.len() as u64) < FILE_BYTES_MAX {
             match rustix::io::read(&device, &mut record) {
                 Ok(0) | Err(Errno::AGAIN) => break,
-                Ok(length) => log.extend_from_slice(&record[..length]),
+                Ok(length) => {
+                    log.extend_from_slice(&record[..length]);
+                    if is_behind(&String::from_utf8_lossy(&record[..length])) {
+                        break;
+                    }
+                }
                 // A record was overwritten before it could be read; the next read goes on behind.
                 Err(Errno::PIPE | Errno::INTR) => {}
                 Err(errno) => return Err(Reading::from_errno(path, errno)),
