@@ -104,7 +104,8 @@ impl<'t> Link<'t> {
     }
 
     fn lower(&self) -> Option<&'t str> {
-        // `@NONE`, and `@if7` where it is in another network namespace.
-        self.below.filter(|name| self.kind() != Some(CABLE) && *name != "NONE")
+        // `@NONE`, or `@if7` where it is in another network namespace, which sysfs does not show either.
+        let is_elsewhere = |name: &str| name.strip_prefix("if").is_some_and(|number| number.parse::<u32>().is_ok());
+        self.below.filter(|name| self.kind() != Some(CABLE) && *name != "NONE" && !is_elsewhere(name))
     }
 }

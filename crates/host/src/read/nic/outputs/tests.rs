@@ -243,6 +243,35 @@ fn neighbours_of_a_bond_are_what_it_is_made_of_and_what_is_on_it() {
     assert_eq!(found, [Reading::value("bond"), Reading::value("vlan")]);
 }
 
+/// As on hosts of containers and of Open vSwitch.
+#[test]
+fn part_of_a_switch_is_no_kind_and_what_is_in_another_namespace_is_no_neighbour() {
+    let head = |number: u32, name: &str, words: &str| {
+        format!(
+            "{number}: {name}: <BROADCAST,UP,LOWER_UP> mtu 1500 qdisc noqueue {words}state UP mode DEFAULT group default qlen 1000\n    \
+                 link/ether 02:00:00:00:00:0{number} brd ff:ff:ff:ff:ff:ff promiscuity 1 minmtu 68 maxmtu 65535 \n"
+        )
+    };
+    let details = "addrgenmode eui64 numtxqueues 1 numrxqueues 1 \n";
+    let text = [
+        head(6, "eth0", "master ovs-system "),
+        format!("    openvswitch_slave {details}"),
+        head(7, "veth1@if16", "master br0 "),
+        format!("    veth \n    bridge_slave state forwarding priority 32 {details}"),
+        head(8, "vlan5@if3", ""),
+        format!("    vlan protocol 802.1Q id 5 <REORDER_HDR> {details}"),
+    ];
+    let root = root_of(&[("ip_-s_-d_link".to_owned(), text.concat())]);
+    let nics = ["eth0", "veth1", "vlan5"].map(str::to_owned);
+    let of = |id: &str| {
+        let found = read_settings(&root, &[catalogue::setting(id).unwrap()], &nics);
+        found.into_iter().map(|(_, reading)| reading).collect::<Vec<_>>()
+    };
+    assert_eq!(of("nic.kind"), [Reading::Unsupported, Reading::value("veth"), Reading::value("vlan")]);
+    let neighbours = ["above: ovs-system", "above: br0", "none"].map(Reading::value);
+    assert_eq!(of("nic.neighbours"), neighbours);
+}
+
 #[test]
 fn refusals_read_tell_what_the_driver_lacks_from_what_nobody_was_allowed_to_ask() {
     let coalesce = |text: &str| reading(&[("ethtool_-c_eth0".to_owned(), text.to_owned())], "nic.coalesce.rx-usecs");
