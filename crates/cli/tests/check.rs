@@ -120,6 +120,35 @@ fn interface_without_device_counts_only_when_it_is_named() {
     assert!(stderr(&unknown).contains("no interface 'eth9'") && stderr(&unknown).contains("br0, eth4"));
 }
 
+/// What `sos report` gathers of an interface is what ethtool printed.
+#[test]
+fn report_of_sos_is_judged_by_what_ethtool_printed() {
+    let outputs = include_str!("../../host/src/read/nic/outputs/fixtures/mlx5.txt");
+    let directory = tempfile::tempdir().expect("make a directory");
+    let root = directory.path();
+    write(root, "sos_reports/sos.txt", "x");
+    write(root, "proc/cmdline", "ro\n");
+    write(root, "proc/net/dev", "Inter-| Receive\n face |bytes\n  eth0: 1 2\n");
+    write(root, "sos_commands/kernel/sysctl_-a", "net.core.busy_poll = 0\nvm.swappiness = 60\n");
+    for part in outputs.split("# ").filter(|part| !part.is_empty()) {
+        let (command, output) = part.split_once('\n').expect("a command and its output");
+        write(root, &format!("sos_commands/networking/{}", command.replace(' ', "_")), output);
+    }
+    let output = check(&["--sysroot", root.to_str().expect("a path in UTF-8"), "--profile", "latency"]);
+    let page = stdout(&output);
+    assert_eq!(output.status.code(), Some(1), "{page}{}", stderr(&output));
+    let finding = |id: &str| page.split("DIFFERS").find(|part| part.contains(id)).unwrap_or_default().to_owned();
+    for (id, found) in [
+        ("nic.coalesce.adaptive-rx", "found    on"),
+        ("nic.coalesce.rx-usecs", "found    8"),
+        ("nic.private-flags.rx-cqe-compress", "found    on"),
+        ("vm.swappiness", "found    60"),
+    ] {
+        assert!(finding(id).contains(found), "{id}: {}\n{page}", finding(id));
+    }
+    assert!(page.contains("Interfaces: eth0"), "{page}");
+}
+
 #[test]
 fn mistake_in_a_profile_is_told_with_its_line() {
     let host = host("1\n", "quiet\n");

@@ -3,8 +3,12 @@
 use std::collections::BTreeMap;
 
 use crate::read::{HostFiles, Nic, placement};
-use crate::setting::{ReadFrom, Setting};
-use crate::{Reading, Root, catalogue};
+use crate::setting::{NicFact, ReadFrom, Setting};
+use crate::{CpuSet, Reading, Root, catalogue};
+
+const INTERFACES: &str = "/sys/class/net";
+/// What virtual interfaces say in place of a bus.
+const KINDS: [&str; 2] = ["tap", "tun"];
 
 /// Reads every setting that belongs in a record. A setting of an interface has the interface's
 /// name in brackets behind its id: `nic.driver[nw0]`.
@@ -54,23 +58,25 @@ fn recorded() -> impl Iterator<Item = &'static Setting> {
 /// Files that several settings share are read once.
 #[must_use]
 pub fn read_settings(root: &Root, settings: &[&Setting], interfaces: &[String]) -> Vec<(String, Reading)> {
-    read_settings_and(root, settings, interfaces, || ()).0
+    read_settings_and(root, settings, interfaces, None, || ()).0
 }
 
-/// As [`read_settings`], and what else is to be done while a setting takes its time.
+/// As [`read_settings`], for a program that CPUs are planned for, and what else is to be done while a setting takes its time.
 pub(crate) fn read_settings_and<T>(
     root: &Root,
     settings: &[&Setting],
     interfaces: &[String],
+    kept: Option<&CpuSet>,
     meanwhile: impl FnOnce() -> T,
 ) -> (Vec<(String, Reading)>, T) {
     let files = HostFiles::new(root);
     let needs_nics = settings.iter().any(|setting| matches!(setting.read, ReadFrom::Nic(_)));
-    let nics: Vec<_> = interfaces.iter().filter(|_| needs_nics).map(|name| (name, Nic::open(root, name))).collect();
     // What takes time goes on while the others are read.
     if root.is_live() && settings.iter().any(|setting| setting.id == placement::TAKES_TIME) {
         placement::begin_watch(&files);
     }
+    let named = interfaces.iter().filter(|_| needs_nics);
+    let nics: Vec<_> = named.map(|name| (name, Nic::open(root, name).keeping(kept))).collect();
     let (mut readings, mut later) = (Vec::new(), None);
     for setting in settings {
         if setting.id == placement::TAKES_TIME && later.is_none() {
@@ -94,14 +100,41 @@ pub(crate) fn read_settings_and<T>(
     (readings, done)
 }
 
-/// The interfaces that `/sys/class/net` shows, the loopback interface left out.
+/// The interfaces that `/sys/class/net` shows, the loopback interface left out; of a copy without it those of `/proc/net/dev`.
 ///
 /// # Errors
 /// The reading that stands for the missing names.
 pub fn interfaces(root: &Root) -> Result<Vec<String>, Reading> {
-    let names = root.list("/sys/class/net")?;
-    // `bonding_masters` is a file among the links.
-    Ok(names.into_iter().filter(|name| name != "lo" && root.has(&format!("/sys/class/net/{name}/ifindex"))).collect())
+    let names = match root.list(INTERFACES) {
+        Err(Reading::Unknown { .. }) if !root.tells_absence() => {
+            let table = root.read("/proc/net/dev")?;
+            let names = table.lines().filter_map(|line| Some(line.split_once(':')?.0.trim().to_owned()));
+            return Ok(names.filter(|name| name != "lo").collect());
+        }
+        names => names?,
+    };
+    Ok(names.into_iter().filter(|name| name != "lo" && is_interface(root, name)).collect())
+}
+
+/// Whether sysfs shows an interface of this name: `bonding_masters` is a file among them, and `sos` chooses among the files
+/// of each.
+pub(crate) fn is_interface(root: &Root, name: &str) -> bool {
+    root.has(&format!("{INTERFACES}/{name}/ifindex"))
+        || (!root.tells_absence() && root.list(&format!("{INTERFACES}/{name}")).is_ok())
+}
+
+/// Whether an interface has a device: a bridge or a tunnel has no rings and interrupts to judge.
+#[must_use]
+pub fn has_device(root: &Root, interface: &str) -> bool {
+    let directory = format!("{INTERFACES}/{interface}");
+    if root.tells_absence() || root.has(&format!("{directory}/device")) {
+        return root.has(&format!("{directory}/device"));
+    }
+    match root.link_target(&directory) {
+        Ok(target) => !target.contains("/virtual/"),
+        // A tap names its kind in place of a bus.
+        Err(_) => Nic::open(root, interface).read(NicFact::BusInfo).as_value().is_some_and(|bus| !KINDS.contains(&bus)),
+    }
 }
 
 #[cfg(test)]

@@ -42,7 +42,7 @@ pub fn explain(setting: &Setting) -> Vec<Line> {
         add("Paper", format!("{} ({}): {} = {}", said.paper.title(), said.place, words.join("; "), said.value));
     }
     for topic in catalogue::disagreements(setting.id) {
-        add("Disputed", format!("{} Held here: {}", topic.positions, lower_first(topic.rule)));
+        add("Disputed", format!("{}. Held here: {}", topic.positions(), lower_first(topic.rule)));
     }
     for document in setting.docs {
         add("See", (*document).to_owned());

@@ -47,7 +47,7 @@ pub mod topology;
 pub mod tune;
 
 pub use cpuset::{CpuSet, CpuSetError};
-pub use environment::{environment, host_environment, interface_environment, interfaces, read_settings};
+pub use environment::{environment, has_device, host_environment, interface_environment, interfaces, read_settings};
 pub use goal::Goal;
 pub use latency_request::{LatencyRequest, LatencyRequestError};
 pub use reading::Reading;

@@ -5,11 +5,13 @@ mod archive;
 mod error;
 mod looks;
 mod memory;
+mod printed;
 mod recorded;
 mod tree;
 
 mod write;
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -248,20 +250,36 @@ impl Root {
                 return Err(Reading::unknown(format!("{} has only the start of {path}", self.path.display())));
             }
         }
-        self.tree.read(path, limit_bytes).map_err(|fault| match fault {
-            Fault::Kernel(errno) => self.missing(path, errno),
-            Fault::NotRegular => Reading::unknown(format!("{path} is not a regular file")),
-            Fault::Other(error) => Reading::unknown(format!("read {path}: {error}")),
+        self.tree.read(path, limit_bytes).or_else(|fault| match fault {
+            Fault::Kernel(Errno::NOENT | Errno::NOTDIR)
+                if self.is_selection && path.starts_with(printed::PARAMETERS) =>
+            {
+                self.printed_parameter(path)
+            }
+            Fault::Kernel(errno) => Err(self.missing(path, errno)),
+            Fault::NotRegular => Err(Reading::unknown(format!("{path} is not a regular file"))),
+            Fault::Other(error) => Err(Reading::unknown(format!("read {path}: {error}"))),
         })
     }
 
-    /// The records of the kernel's log, one a line, from a device that gives one a read; of a copy
-    /// the text of the file.
-    pub(crate) fn read_log(&self, path: &str) -> Result<String, Reading> {
+    /// A parameter of the kernel by what `sysctl -a` printed, which `sos` keeps in place of the files.
+    fn printed_parameter(&self, path: &str) -> Result<Vec<u8>, Reading> {
+        let all = self.tree.read(printed::ALL_PARAMETERS, FILE_BYTES_MAX);
+        let all = all.map_err(|_| self.missing(path, Errno::NOENT))?;
+        match printed::parameter(&String::from_utf8_lossy(&all), path) {
+            printed::Parameter::Value(value) => Ok(value.as_bytes().to_vec()),
+            printed::Parameter::Absent => Err(Reading::Unsupported),
+            printed::Parameter::NotPrinted => Err(self.missing(path, Errno::NOENT)),
+        }
+    }
+
+    /// The records of the kernel's log, one a line, from a device that gives one a read, up to the first that is behind all
+    /// that is looked for; of a copy the text of the file.
+    pub(crate) fn read_log(&self, path: &str, is_behind: fn(&str) -> bool) -> Result<String, Reading> {
         if !self.is_live {
             return self.read(path);
         }
-        let found = self.read_records(path);
+        let found = self.read_records(path, is_behind);
         self.note(path, |seen| match &found {
             Ok(text) => seen.file = Some((text.clone().into_bytes(), FILE_BYTES_MAX)),
             Err(reading) => seen.unread = Some(reading.clone()),
@@ -269,7 +287,7 @@ impl Root {
         found
     }
 
-    fn read_records(&self, path: &str) -> Result<String, Reading> {
+    fn read_records(&self, path: &str, is_behind: fn(&str) -> bool) -> Result<String, Reading> {
         const RECORD_BYTES_MAX: usize = 8192;
         let flags = OFlags::RDONLY | OFlags::NONBLOCK;
         let device = self.tree.device(path, flags).map_err(|errno| self.missing(path, errno))?;
@@ -278,7 +296,12 @@ impl Root {
         while (log.len() as u64) < FILE_BYTES_MAX {
             match rustix::io::read(&device, &mut record) {
                 Ok(0) | Err(Errno::AGAIN) => break,
-                Ok(length) => log.extend_from_slice(&record[..length]),
+                Ok(length) => {
+                    log.extend_from_slice(&record[..length]);
+                    if is_behind(&String::from_utf8_lossy(&record[..length])) {
+                        break;
+                    }
+                }
                 // A record was overwritten before it could be read; the next read goes on behind.
                 Err(Errno::PIPE | Errno::INTR) => {}
                 Err(errno) => return Err(Reading::from_errno(path, errno)),
@@ -339,6 +362,24 @@ impl Root {
             Err(reading) => seen.unlisted = Some(reading.clone()),
         });
         found
+    }
+
+    /// The files of several directories by name, as tools of the system read them: one of an earlier directory takes the
+    /// place of one with its name in a later one.
+    pub(crate) fn files_of(
+        &self,
+        directories: impl IntoIterator<Item: AsRef<str>>,
+        suffix: &str,
+    ) -> BTreeMap<String, String> {
+        let mut files = BTreeMap::new();
+        for directory in directories {
+            let directory = directory.as_ref();
+            for name in self.list(directory).unwrap_or_default().into_iter().filter(|name| name.ends_with(suffix)) {
+                let path = format!("{directory}/{name}");
+                files.entry(name).or_insert(path);
+            }
+        }
+        files
     }
 
     fn list_now(&self, path: &str) -> Result<Vec<String>, Reading> {

@@ -377,6 +377,8 @@ pub enum EthtoolFact {
     Fec(fn(&Fec) -> Reading),
     /// `ETHTOOL_GRSSH`: the hash function's bits.
     HashFunction(fn(u8) -> Reading),
+    /// The table by which the hash chooses queues.
+    Indirection,
     /// `ETHTOOL_GWOL`: the events that wake the host, as bits.
     WakeOnLan(fn(u32) -> Reading),
     /// `ETHTOOL_GPFLAGS`: switches that the driver has names of its own for.

@@ -7,7 +7,7 @@ use nearwire_host::check::{CpuPlan, Day, Finding, Waivers, check};
 use nearwire_host::plan::Plan;
 use nearwire_host::profile::{self, Profile};
 use nearwire_host::topology::Topology;
-use nearwire_host::{Reading, Root, interfaces};
+use nearwire_host::{Reading, Root, has_device, interfaces};
 
 use super::host_root;
 use crate::args::check::SelectionArgs;
@@ -53,13 +53,11 @@ impl Selection {
     }
 }
 
-/// The named interfaces, or without names those that have a device: a bridge or a tunnel has no
-/// rings and interrupts to judge.
+/// The named interfaces, or without names those that have a device.
 fn chosen(root: &Root, named: &[String]) -> Result<Vec<String>, Failure> {
     let present = interfaces(root).unwrap_or_default();
     if named.is_empty() {
-        let has_device = |name: &String| root.has(&format!("/sys/class/net/{name}/device"));
-        return Ok(present.into_iter().filter(has_device).collect());
+        return Ok(present.into_iter().filter(|name| has_device(root, name)).collect());
     }
     match named.iter().find(|name| !present.contains(name)) {
         // A name that is given twice counts once.

@@ -138,7 +138,7 @@ fn in_json(setting: &Setting) -> Value {
     });
     let documents = setting.docs.iter().map(|document| json!({"document": document}));
     let disputed = catalogue::disagreements(setting.id)
-        .map(|topic| json!({"positions": topic.positions, "held_here": topic.rule}));
+        .map(|topic| json!({"positions": topic.positions(), "held_here": topic.rule}));
     json!({
         "id": setting.id,
         "area": setting.area.name(),

@@ -35,6 +35,11 @@ impl Paper {
         }
     }
 
+    /// How sources call it: `VMA benchmark`.
+    pub(super) fn name(self) -> &'static str {
+        self.profile().1.trim_end_matches(", ")
+    }
+
     /// The profile that holds what it prints, and what the sources there begin with.
     const fn profile(self) -> (&'static str, &'static str) {
         match self {

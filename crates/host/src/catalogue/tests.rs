@@ -90,7 +90,7 @@ fn every_setting_has_a_source() {
 #[test]
 fn every_disagreement_is_about_settings() {
     for topic in DISAGREEMENTS {
-        assert!(!topic.ids.is_empty() && !topic.positions.is_empty() && !topic.rule.is_empty());
+        assert!(!topic.ids.is_empty() && !topic.positions().is_empty() && !topic.rule.is_empty());
         for id in topic.ids {
             assert!(setting(id).is_some(), "no setting {id}");
         }

@@ -48,7 +48,8 @@ impl<'a> Facts<'a> {
         settings.sort_by_key(|setting| setting.id);
         settings.dedup();
         let others = || (Topology::read(root), Owners::read(root, interfaces));
-        let (readings, (topology, owners)) = read_settings_and(root, &settings, interfaces, others);
+        let (readings, (topology, owners)) =
+            read_settings_and(root, &settings, interfaces, plan.map(|plan| &plan.isolated), others);
         Self {
             readings: readings.into_iter().collect(),
             interfaces,

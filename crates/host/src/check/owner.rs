@@ -1,7 +1,9 @@
 //! Who else sets the settings of a host. Two owners of one setting undo each other's work, so a
 //! difference that another tool would bring back is told with the tool's name.
 
-pub(crate) mod files;
+mod files;
+mod glob;
+pub(crate) mod link_files;
 pub(crate) mod tuned;
 
 use crate::read::HostFiles;

@@ -284,6 +284,31 @@ fn findings_begin_with_the_area_of_the_weightiest_difference() {
 }
 
 /// The findings of one wish on [`tree`], where `with` are files that it has besides.
+/// Nothing is isolated yet, so that only the plan knows whose the CPU is.
+#[test]
+fn queue_with_its_interrupt_on_a_cpu_that_the_plan_gives_to_the_program_differs() {
+    let answers = r#"{"napi": {"instances": [{"queues": ["rx-0"], "irq": 30}, {"queues": ["rx-1"], "irq": 31}]},
+        "flow-rules": {"rules": []}, "features": {"rx-ntuple-filter": "on"}, "rss-table": {"queues": [QUEUES]}}"#;
+    let plan = CpuPlan { isolated: CpuSet::from_list("3").unwrap(), ..CpuPlan::default() };
+    let finding = |queues: &str, plan: Option<&CpuPlan>| {
+        let answers = answers.replace("QUEUES", queues);
+        let files = [
+            ("sys/class/net/eth0/mtu", "1500"),
+            ("proc/irq/30/effective_affinity_list", "0"),
+            ("proc/irq/31/effective_affinity_list", "3"),
+            ("nearwire/interfaces/eth0.json", &answers),
+        ];
+        finding_of("setting = 'nic.chain'\nequal = 'whole'", "", &files, plan)
+    };
+    let found = finding("0, 1", Some(&plan));
+    assert_eq!(found.outcome, Outcome::Differs);
+    let whose = "rx-1: interrupt 31 goes to CPU 3, which the plan keeps for the program";
+    assert_eq!(found.found, Reading::value(whose));
+    for right in [finding("0, 0", Some(&plan)), finding("0, 1", None)] {
+        assert_eq!(right.outcome, Outcome::Right, "{:?}", right.found);
+    }
+}
+
 fn finding_of(wish: &str, isolated: &str, with: &[(&str, &str)], plan: Option<&CpuPlan>) -> Finding {
     let directory = tree(isolated);
     for (path, text) in with {

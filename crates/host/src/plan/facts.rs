@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 
 use super::PlanError;
+use crate::environment::is_interface;
 use crate::read::Nic;
-use crate::read::interrupts::{handler, irq_names, named_for, printable, queue_of};
+use crate::read::interrupts::{handler, irq_names, printable, queue_of};
 use crate::setting::NicFact;
 use crate::topology::Topology;
 use crate::{CpuSet, Reading, Root, interfaces};
@@ -82,12 +83,10 @@ impl HostFacts {
         if topology.cpus().is_empty() {
             return Err(PlanError::NoCpus);
         }
-        let is_copied = |nic: &str| root.has(&format!("/sys/class/net/{nic}/ifindex"));
         // A copy without interfaces cannot tell a wrong name from a right one.
         let are_known = root.is_live() || root.list(INTERFACES).is_ok();
-        if let Some(unknown) =
-            nics.iter().find(|nic| are_known && !is_copied(nic) && !root.has(&format!("{INTERFACES}/{nic}")))
-        {
+        let is_known = |nic: &str| is_interface(root, nic) || root.has(&format!("{INTERFACES}/{nic}"));
+        if let Some(unknown) = nics.iter().find(|nic| are_known && !is_known(nic)) {
             let existing = interfaces(root).unwrap_or_default();
             return Err(PlanError::UnknownInterface { interface: unknown.clone(), existing });
         }
@@ -151,20 +150,15 @@ fn nic(root: &Root, name: &str, irq_names: &BTreeMap<u32, String>) -> NicFacts {
         upstream.filter_map(|(_, directory)| number(root.read(&format!("{directory}/numa_node")).ok()?));
     let local_cpus = value(NicFact::Device("local_cpulist")).unwrap_or_default();
     let bus_address = value(NicFact::BusInfo);
-    let mut irqs = nic.irqs().unwrap_or_default();
-    if irqs.is_empty() && !root.is_live() {
-        // Copies lack the directory of the device's interrupts more often than the table of all.
-        irqs = named_for(name, bus_address.as_deref(), irq_names);
-    }
-    let irqs = irqs.into_iter().map(|irq| {
+    let irqs = nic.own_or_named_irqs().unwrap_or_default().into_iter().map(|irq| {
         let name = irq_names.get(&irq).cloned().or_else(|| handler(root, irq)).unwrap_or_default();
         IrqFacts { irq, queue: queue_of(&name), name }
     });
     NicFacts {
         interface: name.to_owned(),
         driver: value(NicFact::Driver),
+        is_not_copied: bus_address.is_none() && !is_interface(root, name),
         bus_address,
-        is_not_copied: !root.has(&format!("{INTERFACES}/{name}/ifindex")),
         // The kernel's -1 is no u32.
         node: value(NicFact::Device("numa_node")).and_then(number),
         upstream_node: upstream_nodes.next(),

@@ -67,6 +67,22 @@ fn misspelt(options: &str) -> Option<String> {
     (!left.is_empty()).then(|| format!("\"{}\"", left.join(" ")))
 }
 
+/// The log as `dmesg` printed it, which `sos` keeps.
+const DMESG: &str = "/sos_commands/kernel/dmesg";
+
+/// What the kernel does next on every architecture once it has told which options it does not know (`start_kernel` of
+/// `init/main.c`).
+const AFTER_OPTIONS: &str = "Dentry cache hash table entries";
+/// No kernel reads its command line this long after it began.
+const BOOT_MAX_US: u64 = 60_000_000;
+
+/// Whether a record is from after the options were looked at. A log has thousands of such records, each of which takes a
+/// call to read: 2 of the 13 ms of a check.
+fn is_behind_the_options(record: &str) -> bool {
+    let time_us = record.split(',').nth(2).and_then(|time| time.parse::<u64>().ok());
+    record.contains(AFTER_OPTIONS) || time_us.is_some_and(|time| time > BOOT_MAX_US)
+}
+
 /// The start of the first record after a boot.
 const BANNER: &str = "Linux version ";
 
@@ -94,7 +110,9 @@ pub(crate) fn only_needed(log: &str) -> String {
 ///
 /// `/proc/cmdline` shows an option whether or not the kernel knows it.
 pub(crate) fn rejected_options(files: &HostFiles<'_>) -> Reading {
-    let log = match files.root().read_log("/dev/kmsg") {
+    let root = files.root();
+    let printed = |lack| if root.tells_absence() { Err(lack) } else { root.read(DMESG).map_err(|_| lack) };
+    let log = match root.read_log("/dev/kmsg", is_behind_the_options).or_else(printed) {
         Ok(log) => log,
         Err(reading) => return reading,
     };
@@ -114,5 +132,23 @@ pub(crate) fn rejected_options(files: &HostFiles<'_>) -> Reading {
         (false, _) => Reading::Value(refused.join(" | ")),
         (true, true) => Reading::value("none"),
         (true, false) => Reading::unknown("the kernel's log no longer holds the boot"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn log_is_read_up_to_where_options_are_done_with() {
+        for (record, is_behind) in [
+            ("5,0,0,-;Linux version 6.18.0", false),
+            ("5,30,812345,-;Unknown kernel command line parameters \"a=1\", will be passed to user space.", false),
+            ("6,31,812400,-;Dentry cache hash table entries: 524288 (order: 10, 4194304 bytes, linear)", true),
+            ("6,4100,61000000,-;eth0: link up", true),
+            ("odd", false),
+        ] {
+            assert_eq!(is_behind_the_options(record), is_behind, "{record}");
+        }
     }
 }

@@ -2,13 +2,15 @@
 //!
 //! ethtool and rtnetlink answer for the thread. `/sys/class/net` does not: it shows the namespace
 //! of whoever mounted it, so a file there is believed only when the interface in it is the same
-//! one. In a copy of a host what the kernel answered is read from a recording, by the same facts.
+//! one. In a copy of a host what the kernel answered is read from a recording, by the same facts, or from what `ethtool` and
+//! `ip` printed.
 
 mod chain;
 mod device;
 mod ena;
 mod link;
 mod netlink_answers;
+mod outputs;
 mod pcie;
 mod question;
 mod recording;
@@ -28,27 +30,76 @@ use serde_json::{Map, Value, json};
 use super::one_line;
 use crate::catalogue::nic::text;
 use crate::setting::{EthtoolFact, NicFact};
-use crate::{Reading, Root};
+use crate::{CpuSet, Reading, Root};
 use link::{Identity, LinkFacts};
 use netlink_answers::{Device, ModulePower, MoreCoalesce, MoreRings, Polling};
-use question::{Ena, FlowRules, HashFunction, Module, Question, WakeOnLan};
+use outputs::Outputs;
+use question::{Ena, FlowRules, HashFunction, Indirection, Module, Question, WakeOnLan};
 use recording::{Recording, record};
 
 pub(crate) use recording::DIRECTORY as RECORDINGS;
 
 type Answer<T> = OnceCell<Result<T, Reading>>;
 
-/// Who answers what files do not say.
-enum Source {
-    Kernel(Interface),
-    Recording(Recording),
+/// The answers about an interface, each asked for once, in the order in which they are recorded.
+macro_rules! answers {
+    ($($field:ident: $answer:ty,)*) => {
+        #[derive(Default)]
+        struct Answers {
+            $($field: Answer<$answer>,)*
+        }
+
+        impl Nic<'_> {
+            /// All of them in the form of a recording.
+            fn add_answers(&self, answers: &mut Map<String, Value>) {
+                $(
+                    let answer = self.answer(&self.answers.$field).map(Question::to_json);
+                    self.add_answer(answers, <$answer>::KEY, answer);
+                )*
+            }
+        }
+    };
 }
 
-impl Source {
+answers! {
+    driver: DriverInfo,
+    rings: Rings,
+    coalesce: Coalesce,
+    channels: Channels,
+    settings: LinkSettings,
+    timestamping: Timestamping,
+    pause: Pause,
+    energy_efficient: EnergyEfficient,
+    fec: Fec,
+    hash_function: HashFunction,
+    indirection: Indirection,
+    wake_on_lan: WakeOnLan,
+    module: Module,
+    features: Features,
+    private_flags: PrivateFlags,
+    flow_rules: FlowRules,
+    dcb: Dcb,
+    ena: Ena,
+    polling: Polling,
+    device: Device,
+    more_rings: MoreRings,
+    more_coalesce: MoreCoalesce,
+    module_power: ModulePower,
+}
+
+/// Who answers what files do not say.
+enum Source<'a> {
+    Kernel(Interface),
+    Recording(Recording),
+    Outputs(Outputs<'a>),
+}
+
+impl Source<'_> {
     fn ask<T: Question>(&self) -> Result<T, Reading> {
         match self {
             Self::Kernel(interface) => T::ask(interface),
             Self::Recording(recording) => recording.answer(),
+            Self::Outputs(outputs) => outputs.answer(),
         }
     }
 }
@@ -57,32 +108,13 @@ impl Source {
 pub(crate) struct Nic<'a> {
     root: &'a Root,
     name: &'a str,
-    source: Result<Source, Reading>,
+    /// CPUs that a plan keeps for the program and for guests.
+    kept: CpuSet,
+    source: Result<Source<'a>, Reading>,
     link: Result<LinkFacts, Reading>,
     /// The interface's directory in sysfs, or why it is not to be believed.
     sysfs: Result<String, Reading>,
-    driver: Answer<DriverInfo>,
-    rings: Answer<Rings>,
-    coalesce: Answer<Coalesce>,
-    channels: Answer<Channels>,
-    settings: Answer<LinkSettings>,
-    timestamping: Answer<Timestamping>,
-    pause: Answer<Pause>,
-    energy_efficient: Answer<EnergyEfficient>,
-    fec: Answer<Fec>,
-    hash_function: Answer<HashFunction>,
-    wake_on_lan: Answer<WakeOnLan>,
-    module: Answer<Module>,
-    features: Answer<Features>,
-    private_flags: Answer<PrivateFlags>,
-    flow_rules: Answer<FlowRules>,
-    dcb: Answer<Dcb>,
-    ena: Answer<Ena>,
-    polling: Answer<Polling>,
-    device: Answer<Device>,
-    more_rings: Answer<MoreRings>,
-    more_coalesce: Answer<MoreCoalesce>,
-    module_power: Answer<ModulePower>,
+    answers: Answers,
 }
 
 impl<'a> Nic<'a> {
@@ -99,41 +131,34 @@ impl<'a> Nic<'a> {
             });
             (Interface::open(name).map(Source::Kernel).map_err(reading), link)
         } else {
-            let recording = Recording::open(root, name);
-            let link = recording.as_ref().map_err(Clone::clone).and_then(|recording| recording.fields(LinkFacts::KEY));
-            (recording.map(Source::Recording), link)
+            match (Recording::open(root, name), Outputs::open(root, name)) {
+                (Err(Reading::Unknown { .. }), Some(outputs)) => {
+                    let link = outputs.link();
+                    (Ok(Source::Outputs(outputs)), link)
+                }
+                (recording, _) => {
+                    let link = recording.as_ref().map_err(Clone::clone);
+                    let link = link.and_then(|recording| recording.fields(LinkFacts::KEY));
+                    (recording.map(Source::Recording), link)
+                }
+            }
         };
         let mut nic = Self {
             root,
             name,
+            kept: CpuSet::default(),
             source,
             link,
             sysfs: Err(Reading::Unsupported),
-            driver: OnceCell::new(),
-            rings: OnceCell::new(),
-            coalesce: OnceCell::new(),
-            channels: OnceCell::new(),
-            settings: OnceCell::new(),
-            timestamping: OnceCell::new(),
-            pause: OnceCell::new(),
-            energy_efficient: OnceCell::new(),
-            fec: OnceCell::new(),
-            hash_function: OnceCell::new(),
-            wake_on_lan: OnceCell::new(),
-            module: OnceCell::new(),
-            features: OnceCell::new(),
-            private_flags: OnceCell::new(),
-            flow_rules: OnceCell::new(),
-            dcb: OnceCell::new(),
-            ena: OnceCell::new(),
-            polling: OnceCell::new(),
-            device: OnceCell::new(),
-            more_rings: OnceCell::new(),
-            more_coalesce: OnceCell::new(),
-            module_power: OnceCell::new(),
+            answers: Answers::default(),
         };
         nic.sysfs = nic.find_in_sysfs(identity);
         nic
+    }
+
+    /// The same, for a program that these CPUs are planned for.
+    pub(crate) fn keeping(self, cpus: Option<&CpuSet>) -> Self {
+        Self { kept: cpus.cloned().unwrap_or_default(), ..self }
     }
 
     pub(crate) fn read(&self, fact: NicFact) -> Reading {
@@ -164,20 +189,21 @@ impl<'a> Nic<'a> {
 
     fn ethtool(&self, fact: EthtoolFact) -> Reading {
         match fact {
-            EthtoolFact::Driver(of) => self.ask(&self.driver, of),
-            EthtoolFact::Rings(of) => self.ask(&self.rings, of),
-            EthtoolFact::Coalesce(of) => self.ask(&self.coalesce, of),
-            EthtoolFact::Channels(of) => self.ask(&self.channels, of),
-            EthtoolFact::Link(of) => self.ask(&self.settings, of),
-            EthtoolFact::Timestamping(of) => self.ask(&self.timestamping, of),
-            EthtoolFact::Pause(of) => self.ask(&self.pause, of),
-            EthtoolFact::EnergyEfficient(of) => self.ask(&self.energy_efficient, of),
-            EthtoolFact::Fec(of) => self.ask(&self.fec, of),
-            EthtoolFact::HashFunction(of) => self.ask(&self.hash_function, |hash| of(hash.bits)),
-            EthtoolFact::WakeOnLan(of) => self.ask(&self.wake_on_lan, |wake| of(wake.events)),
-            EthtoolFact::PrivateFlags(of) => self.ask(&self.private_flags, of),
-            EthtoolFact::FlowRules => self.ask(&self.flow_rules, chain::rules),
-            EthtoolFact::Module(of) => self.ask(&self.module, |module| of(module.kind)),
+            EthtoolFact::Driver(of) => self.ask(&self.answers.driver, of),
+            EthtoolFact::Rings(of) => self.ask(&self.answers.rings, of),
+            EthtoolFact::Coalesce(of) => self.ask(&self.answers.coalesce, of),
+            EthtoolFact::Channels(of) => self.ask(&self.answers.channels, of),
+            EthtoolFact::Link(of) => self.ask(&self.answers.settings, of),
+            EthtoolFact::Timestamping(of) => self.ask(&self.answers.timestamping, of),
+            EthtoolFact::Pause(of) => self.ask(&self.answers.pause, of),
+            EthtoolFact::EnergyEfficient(of) => self.ask(&self.answers.energy_efficient, of),
+            EthtoolFact::Fec(of) => self.ask(&self.answers.fec, of),
+            EthtoolFact::HashFunction(of) => self.ask(&self.answers.hash_function, |hash| of(hash.bits)),
+            EthtoolFact::Indirection => self.ask(&self.answers.indirection, chain::table),
+            EthtoolFact::WakeOnLan(of) => self.ask(&self.answers.wake_on_lan, |wake| of(wake.events)),
+            EthtoolFact::PrivateFlags(of) => self.ask(&self.answers.private_flags, of),
+            EthtoolFact::FlowRules => self.ask(&self.answers.flow_rules, chain::rules),
+            EthtoolFact::Module(of) => self.ask(&self.answers.module, |module| of(module.kind)),
         }
     }
 
@@ -191,7 +217,7 @@ impl<'a> Nic<'a> {
 
     /// From the driver's answer; in a copy without it from a link.
     fn driver_or_link(&self, of: fn(&DriverInfo) -> Reading, link: &str) -> Reading {
-        match self.ask(&self.driver, of) {
+        match self.ask(&self.answers.driver, of) {
             Reading::Unknown { .. } if !self.root.is_live() => self.device_link(link),
             found => found,
         }
@@ -200,34 +226,10 @@ impl<'a> Nic<'a> {
     /// Everything the kernel says of the interface, in the form of a recording. Hardware and
     /// network addresses are not in it, nor what a copy has no answer to.
     pub(crate) fn answers(&self) -> Map<String, Value> {
-        fn add<T: Question>(nic: &Nic<'_>, answers: &mut Map<String, Value>, answer: &Answer<T>) {
-            nic.add_answer(answers, T::KEY, nic.answer(answer).map(T::to_json));
-        }
         let mut answers = Map::new();
         let link = self.link.as_ref().map(|facts| json!(facts));
         self.add_answer(&mut answers, LinkFacts::KEY, link);
-        add(self, &mut answers, &self.driver);
-        add(self, &mut answers, &self.rings);
-        add(self, &mut answers, &self.coalesce);
-        add(self, &mut answers, &self.channels);
-        add(self, &mut answers, &self.settings);
-        add(self, &mut answers, &self.timestamping);
-        add(self, &mut answers, &self.pause);
-        add(self, &mut answers, &self.energy_efficient);
-        add(self, &mut answers, &self.fec);
-        add(self, &mut answers, &self.hash_function);
-        add(self, &mut answers, &self.wake_on_lan);
-        add(self, &mut answers, &self.module);
-        add(self, &mut answers, &self.features);
-        add(self, &mut answers, &self.private_flags);
-        add(self, &mut answers, &self.flow_rules);
-        add(self, &mut answers, &self.dcb);
-        add(self, &mut answers, &self.ena);
-        add(self, &mut answers, &self.polling);
-        add(self, &mut answers, &self.device);
-        add(self, &mut answers, &self.more_rings);
-        add(self, &mut answers, &self.more_coalesce);
-        add(self, &mut answers, &self.module_power);
+        self.add_answers(&mut answers);
         answers
     }
 
@@ -239,7 +241,7 @@ impl<'a> Nic<'a> {
     }
 
     fn offload(&self, names: &[&str]) -> Reading {
-        self.ask(&self.features, |features| {
+        self.ask(&self.answers.features, |features| {
             let known: Vec<_> = names.iter().filter_map(|name| features.get(name)).collect();
             if known.is_empty() {
                 return Reading::Unsupported;
@@ -253,7 +255,7 @@ impl<'a> Nic<'a> {
 
     /// Those of the kernel's offloads that the driver lets be switched.
     pub(crate) fn changeable_offloads(&self, names: &[&str]) -> Vec<String> {
-        let Ok(features) = self.answer(&self.features) else { return Vec::new() };
+        let Ok(features) = self.answer(&self.answers.features) else { return Vec::new() };
         let is_changeable = |name: &&&str| features.get(name).is_some_and(|feature| feature.is_changeable);
         names.iter().filter(is_changeable).map(|name| (*name).to_owned()).collect()
     }
@@ -271,11 +273,12 @@ impl<'a> Nic<'a> {
     }
 
     fn file(&self, file: &str) -> Reading {
-        let sysfs = match &self.sysfs {
-            Ok(sysfs) => sysfs,
-            Err(reading) => return reading.clone(),
-        };
-        self.root.read(&format!("{sysfs}/{file}")).map(|text| one_line(&text)).into()
+        let found = self.directory().and_then(|sysfs| self.root.read(&format!("{sysfs}/{file}")));
+        let found = found.map(|text| one_line(&text));
+        match (found, &self.source) {
+            (Err(Reading::Unknown { .. }), Ok(Source::Outputs(outputs))) => outputs.file(file).into(),
+            (found, _) => found.into(),
+        }
     }
 
     /// Looks whether sysfs shows this very interface: the same name, index and hardware address.

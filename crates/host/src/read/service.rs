@@ -3,8 +3,6 @@
 //! Source: `systemd.unit(5)` for the directories and their order, `cgroups(7)` for the group of a
 //! running service.
 
-use std::collections::BTreeMap;
-
 use super::HostFiles;
 use crate::Reading;
 
@@ -24,6 +22,9 @@ const GROUPS: &str = "/sys/fs/cgroup/system.slice";
 /// the groups of running services are not to be seen.
 pub(crate) fn state(files: &HostFiles<'_>, unit: &str) -> Reading {
     let root = files.root();
+    if let Some(state) = printed_state(files, unit) {
+        return Reading::Value(state);
+    }
     if let Err(reading) = has_systemd(files) {
         return reading;
     }
@@ -49,6 +50,34 @@ pub(crate) fn state(files: &HostFiles<'_>, unit: &str) -> Reading {
     }
 }
 
+/// By what `systemctl` printed, which `sos` keeps.
+fn printed_state(files: &HostFiles<'_>, unit: &str) -> Option<String> {
+    if files.root().tells_absence() {
+        return None;
+    }
+    let table = |name: &str| files.root().read(&format!("/sos_commands/systemd/systemctl_{name}")).ok();
+    let words_of = |text: &str| {
+        let mut lines = text.lines().map(|line| line.trim_start_matches(['●', '*', ' ']).split_whitespace());
+        let is_meant = |words: &mut std::str::SplitWhitespace<'_>| words.next() == Some(unit);
+        lines.find_map(|mut words| is_meant(&mut words).then(|| words.map(str::to_owned).collect::<Vec<_>>()))
+    };
+    let installed = table("list-unit-files")?;
+    let Some(words) = words_of(&installed) else {
+        return installed.contains("unit files listed").then(|| "not installed".to_owned());
+    };
+    let enablement = match words.first().map(|word| word.trim_end_matches("-runtime")) {
+        Some(known @ ("enabled" | "masked" | "disabled")) => known,
+        Some("linked") => "disabled",
+        _ => "static",
+    };
+    // Only loaded units that are active or have failed are in the table.
+    let running = table("list-units").filter(|units| units.contains("loaded units listed")).map(|units| {
+        let is_running = words_of(&units).is_some_and(|words| words.iter().any(|word| word == "running"));
+        if is_running { "running, " } else { "stopped, " }
+    });
+    Some(format!("{}{enablement}", running.unwrap_or_default()))
+}
+
 /// The texts of a unit and of its drop-ins, in the order in which systemd reads them.
 ///
 /// # Errors
@@ -57,12 +86,7 @@ pub(crate) fn texts(files: &HostFiles<'_>, unit: &str) -> Result<Vec<String>, Re
     let root = files.root();
     let own = UNITS.iter().map(|directory| format!("{directory}/{unit}")).find(|path| root.has(path));
     // Drop-ins are read by name, whichever directory they are in; of equal names the earlier directory wins.
-    let mut drop_ins = BTreeMap::new();
-    for directory in UNITS.iter().rev().map(|directory| format!("{directory}/{unit}.d")) {
-        let names = root.list(&directory).unwrap_or_default();
-        drop_ins.extend(names.into_iter().map(|name| (name.clone(), format!("{directory}/{name}"))));
-    }
-    drop_ins.retain(|name, _| name.ends_with(".conf"));
+    let drop_ins = root.files_of(UNITS.map(|directory| format!("{directory}/{unit}.d")), ".conf");
     let texts = own.into_iter().chain(drop_ins.into_values()).filter_map(|path| match root.read(&path) {
         Ok(text) => Some(Ok(text)),
         Err(Reading::NeedsRoot) => Some(Err(Reading::NeedsRoot)),

@@ -39,7 +39,7 @@ const BLOCK_BYTES: usize = 512;
 const WANTED: [&str; 11] =
     ["proc", "sys", "boot", "etc", "run", "dev", "lib", "usr", "nearwire", "lib64", "sos_commands"];
 /// Below them what no setting is read from and reports of large hosts have a hundred thousand names of; of the outputs of
-/// commands only those about processors, chronyd and the counters of drivers are read.
+/// commands only those about processors, interfaces, chronyd, units and the kernel are read.
 const PASSED_OVER: [&str; 6] = [
     "/sys/kernel/debug/tracing/",
     "/sys/kernel/tracing/",
@@ -48,10 +48,14 @@ const PASSED_OVER: [&str; 6] = [
     "/usr/include/",
     "/sos_commands/",
 ];
-const NOT_PASSED_OVER: [&str; 4] = [
+const NOT_PASSED_OVER: [&str; 8] = [
     "/sos_commands/processor/",
     "/sos_commands/chrony/",
-    "/sos_commands/networking/ethtool_-S_",
+    "/sos_commands/networking/ethtool_",
+    "/sos_commands/networking/ip_-",
+    "/sos_commands/kernel/sysctl_-a",
+    "/sos_commands/kernel/dmesg",
+    "/sos_commands/systemd/systemctl_list-unit",
     "/sys/kernel/tracing/current_tracer",
 ];
 /// A host is found by these.

@@ -14,6 +14,9 @@ use super::memory::{MemoryTree, Node};
 /// Attempts to open a file in a copy while others rename: few are raced, so that two almost always suffice.
 const OPEN_ATTEMPTS_MAX: u32 = 100;
 
+/// As long as nearly every file that is read.
+const SHORT_FILE_BYTES: usize = 4096;
+
 /// Files by paths like those of a live host.
 #[derive(Debug)]
 pub(super) enum Tree {
@@ -124,7 +127,8 @@ impl Disk {
         if FileType::from_raw_mode(kind.st_mode) != FileType::RegularFile {
             return Err(Fault::NotRegular);
         }
-        let mut bytes = Vec::new();
+        // Without room at the start it is felt for by reads of 32 bytes: 4 calls in place of 2 for each short file.
+        let mut bytes = Vec::with_capacity(SHORT_FILE_BYTES);
         match File::from(file).take(limit_bytes).read_to_end(&mut bytes) {
             Ok(_) => Ok(bytes),
             Err(error) => Err(Errno::from_io_error(&error).map_or(Fault::Other(error), Fault::Kernel)),

@@ -88,6 +88,7 @@ impl EthtoolFact {
             Self::EnergyEfficient(_) => "GEEE",
             Self::Fec(_) => "GFECPARAM",
             Self::HashFunction(_) => "GRSSH",
+            Self::Indirection => "GRXFHINDIR",
             Self::WakeOnLan(_) => "GWOL",
             Self::PrivateFlags(_) => "GPFLAGS",
             Self::FlowRules => "GRXCLSRLALL",

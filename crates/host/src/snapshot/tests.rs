@@ -215,6 +215,38 @@ fn named_interface_alone_is_taken() {
 }
 
 #[test]
+fn kinds_of_roce_addresses_are_in_a_snapshot_and_the_addresses_are_not() {
+    let directory = two_sockets();
+    let device = format!("{NIC}/infiniband/mlx5_0");
+    let port = format!("{device}/ports/1");
+    for (file, text) in [
+        ("link_layer", "Ethernet\n"),
+        ("gid_attrs/types/0", "IB/RoCE v1\n"),
+        ("gid_attrs/types/1", "RoCE v2\n"),
+        ("gids/0", "fe80:0000:0000:0000:021b:21ff:feaa:bbcc\n"),
+        ("gids/1", "0000:0000:0000:0000:0000:ffff:c000:0205\n"),
+    ] {
+        add(directory.path(), &format!("{port}/{file}"), text);
+    }
+    link(directory.path(), "sys/class/infiniband/mlx5_0", &format!("../../{}", device.strip_prefix("sys/").unwrap()));
+    let mode = "sys/kernel/config/rdma_cm/mlx5_0/ports/1/default_roce_mode";
+    add(directory.path(), mode, "IB/RoCE v1\n");
+    add(directory.path(), "nearwire/interfaces/eth2.json", r#"{"dcb": {"paused-priorities": 1}, "pause": {}}"#);
+    let root = Root::directory(directory.path()).unwrap();
+    let (_kept, archive) = taken(&root);
+    let of = |root: &Root, id: &str| {
+        read_settings(root, &[catalogue::setting(id).unwrap()], &["eth2".to_owned()]).remove(0).1
+    };
+    assert_eq!(of(&archive, "rdma.roce.gid-types"), Reading::value("IB/RoCE v1, RoCE v2"));
+    let chain = of(&archive, "rdma.roce.chain");
+    assert!(chain.as_value().is_some_and(|chain| chain.contains("default_roce_mode")), "{chain:?}");
+    for id in ["rdma.roce.gid-types", "rdma.roce.chain", "rdma.roce.trust", "rdma.roce.flow-control"] {
+        assert_eq!(of(&archive, id), of(&root, id), "{id}");
+    }
+    assert!(!archive.has("/sys/class/infiniband/mlx5_0/ports/1/gids/0"));
+}
+
+#[test]
 fn what_only_root_may_read_is_said_to_need_root() {
     let directory = two_sockets();
     add(directory.path(), "nearwire/snapshot.json", r#"{"format": 1}"#);

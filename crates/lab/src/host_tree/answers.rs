@@ -7,7 +7,7 @@ use super::tree::Tree;
 use super::{HostTreeError, over};
 
 /// What every driver of these hosts is asked and some have no answer to.
-const QUESTIONS: [&str; 23] = [
+const QUESTIONS: [&str; 24] = [
     "driver",
     "link",
     "link-settings",
@@ -27,11 +27,15 @@ const QUESTIONS: [&str; 23] = [
     "wake-on-lan",
     "timestamping",
     "rss-hash",
+    "rss-table",
     "module",
     "module-netlink",
     "napi",
     "netdev",
 ];
+
+/// Places of a table by which a hash chooses queues.
+const RSS_PLACES: u32 = 128;
 
 /// Writes the recording of each interface that has answers. What its description leaves out its
 /// driver does not have.
@@ -49,6 +53,12 @@ pub(super) fn files(nics: &[NicKeys], kernel: &KernelKeys, tree: &mut Tree) -> R
         };
         let Some(own) = own else { continue };
         let mut answers = over(of_keys(nic, kernel), own.clone());
+        if answers.contains_key("rss-hash") {
+            // As drivers fill it.
+            let queues = (0..RSS_PLACES).map(|place| Value::from(place % nic.rx_queues.max(1)));
+            let table = Table::from_iter([of("queues", queues.collect::<Vec<_>>())]);
+            answers.entry("rss-table").or_insert(Value::Table(table));
+        }
         for question in QUESTIONS {
             if !answers.contains_key(question) {
                 answers.insert(question.to_owned(), Value::Table(Table::from_iter([of("unsupported", true)])));

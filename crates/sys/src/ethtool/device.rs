@@ -2,7 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::layout::{GetEnergyEfficient, GetFec, GetHash, GetModuleInfo, GetPause, GetWakeOnLan};
+use super::layout::{
+    GetEnergyEfficient, GetFec, GetHash, GetIndirection, GetModuleInfo, GetPause, GetWakeOnLan, INDIRECTION_MAX,
+};
 use super::{EthtoolError, Interface};
 
 /// Flow control by pause frames.
@@ -82,6 +84,18 @@ impl Interface {
     pub fn hash_function(&self) -> Result<u8, EthtoolError> {
         let found: GetHash = self.ask(|_| {})?;
         Ok(found.hfunc)
+    }
+
+    /// The queue that each value of the hash goes to (`ETHTOOL_GRXFHINDIR`).
+    ///
+    /// # Errors
+    /// See [`EthtoolError`].
+    pub fn indirection(&self) -> Result<Vec<u32>, EthtoolError> {
+        let found: GetIndirection = self.ask(|request: &mut GetIndirection| {
+            request.size = u32::try_from(INDIRECTION_MAX).unwrap_or(u32::MAX);
+        })?;
+        let places = usize::try_from(found.size).unwrap_or(INDIRECTION_MAX).min(INDIRECTION_MAX);
+        Ok(found.queues[..places].to_vec())
     }
 
     /// The events that wake the host, as bits `WAKE_*` (`ETHTOOL_GWOL`; needs `CAP_NET_ADMIN`).

@@ -21,6 +21,9 @@ pub(super) const LINK_MODE_WORDS_MAX: usize = 3 * 127;
 /// Most rules for flows that are listed; devices have room for some hundreds to some thousands.
 pub(super) const RULES_MAX: usize = 4096;
 
+/// Longest table by which a hash chooses queues; those of Linux 6.18 have up to 2048 places.
+pub(super) const INDIRECTION_MAX: usize = 4096;
+
 /// A structure that `SIOCETHTOOL` takes and fills in.
 ///
 /// # Safety
@@ -83,6 +86,7 @@ request!(GetPrivateFlags, 0x27, "GPFLAGS");
 request!(CountRules, 0x2e, "GRXCLSRLCNT");
 request!(GetRule, 0x2f, "GRXCLSRULE");
 request!(GetRuleLocations, 0x30, "GRXCLSRLALL");
+request!(GetIndirection, 0x38, "GRXFHINDIR");
 request!(GetFeatures, 0x3a, "GFEATURES");
 request!(GetChannels, 0x3c, "GCHANNELS");
 request!(GetTimestamping, 0x41, "GET_TS_INFO");
@@ -408,6 +412,14 @@ pub(super) struct GetHash {
     pub input_xfrm: u8,
     pub rsvd8: [u8; 2],
     pub rsvd32: u32,
+}
+
+/// `struct ethtool_rxfh_indir`.
+#[repr(C)]
+pub(super) struct GetIndirection {
+    pub cmd: u32,
+    pub size: u32,
+    pub queues: [u32; INDIRECTION_MAX],
 }
 
 /// `struct ethtool_rx_flow_spec`: what a rule matches, as bytes, and the queue.

@@ -58,6 +58,7 @@ fn layouts_are_those_of_the_kernel_headers() {
     assert_eq!(offset_of!(CountRules, rule_count), 184);
     assert_eq!(offset_of!(GetRuleLocations, locations), 188);
     assert_eq!(size_of::<GetRuleLocations>(), 192 + 4 * RULES_MAX);
+    assert_eq!(size_of::<GetIndirection>(), 8 + 4 * INDIRECTION_MAX);
     assert_eq!(size_of::<GetFec>(), 16);
     assert_eq!(offset_of!(GetFec, fec), 8);
 }

@@ -107,9 +107,9 @@ pub(super) const SETTINGS: &[Setting] = &[
     .no_file("which queue is meant is not said in the value"),
     ROW.row(
         "nic.rss.indirection",
-        "Which queue each value of the hash goes to, and the contexts of single groups of queues.",
+        "The queues that the hash brings flows to, and whether each gets as many.",
         "A table that leaves a queue out keeps it for the flows that are steered there.",
-        ReadFrom::Elsewhere { why: "the table has hundreds of entries", look: "ethtool -x IF" },
+        ReadFrom::Nic(NicFact::Ethtool(EthtoolFact::Indirection)),
     )
     .no_file("the table depends on the number of queues")
     .docs(&["Documentation/networking/scaling.rst"]),

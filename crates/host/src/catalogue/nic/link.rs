@@ -46,7 +46,7 @@ pub(super) const SETTINGS: &[Setting] = &[
         "nic.private-flags",
         "How many private flags the driver has.",
         "They switch features that ethtool has no name for, such as compressed completions.",
-        ethtool(EthtoolFact::Driver(|found| Reading::value(found.private_flags))),
+        ethtool(EthtoolFact::PrivateFlags(|found| Reading::value(found.iter().count()))),
     )
     .number("")
     .in_record(),

@@ -83,7 +83,7 @@ pub(super) const SETTINGS: &[Setting] = &[
     base::fact(Area::Nic)
         .row(
             "nic.chain",
-            "Whether each receive queue has an interrupt on a CPU of its own that is near the device and not isolated, and rules bring flows to such queues.",
+            "Whether each receive queue has an interrupt on a CPU of its own that is near the device and not the program's, and rules and the hash bring flows to such queues.",
             "A frame is as late as the worst link between its flow and the CPU that handles it.",
             netlink(NetlinkFact::Chain),
         )

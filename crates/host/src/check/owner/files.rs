@@ -1,28 +1,29 @@
 //! Files of network tools that set properties of interfaces whenever these come up.
 
+use super::link_files::{Fit, link_files};
 use super::{Claim, Owner, assignments};
 use crate::{Root, catalogue};
 
-/// Where systemd looks for `.link` files (`systemd.link(5)`).
-pub(crate) const LINKS: [&str; 4] =
-    ["/etc/systemd/network", "/run/systemd/network", "/usr/local/lib/systemd/network", "/usr/lib/systemd/network"];
 const CONNECTIONS: [&str; 2] = ["/etc/NetworkManager/system-connections", "/run/NetworkManager/system-connections"];
 
-/// What systemd sets by `.link` files that may match an interface. A match by hardware address
-/// counts as one: addresses are not read here.
+/// What systemd sets by the `.link` file of each interface, or by those before it that perhaps match.
 pub(super) fn links(root: &Root, interfaces: &[String]) -> Vec<Claim> {
     let mut claims = Vec::new();
-    for path in files(root, &LINKS, ".link") {
-        let text = root.read(&path).unwrap_or_default();
-        let names = assignments(&text).find(|(section, key, _)| (*section, *key) == ("Match", "OriginalName"));
-        let keys = assignments(&text).filter(|(section, ..)| *section == "Link");
-        let ids: Vec<String> = keys.filter_map(|(_, key, _)| id_of(key)).collect();
-        let matching = interfaces
-            .iter()
-            .filter(|name| names.is_none_or(|(.., globs)| globs.split_whitespace().any(|glob| is_match(glob, name))));
-        for interface in matching.filter(|_| !ids.is_empty()) {
+    let files = link_files(root);
+    for interface in interfaces {
+        for file in &files {
+            let fit = file.fits(root, interface);
+            if fit == Fit::No {
+                continue;
+            }
+            let keys = assignments(&file.text).filter(|(section, ..)| *section == "Link");
+            let ids: Vec<String> = keys.filter_map(|(_, key, _)| id_of(key)).collect();
+            let path = &file.path;
             let owner = Owner { tool: format!("systemd ({path})"), advice: format!("change the value in {path}") };
-            claims.push(Claim { owner, ids: ids.clone(), interface: Some(interface.clone()) });
+            claims.push(Claim { owner, ids, interface: Some(interface.clone()) });
+            if fit == Fit::Yes {
+                break;
+            }
         }
     }
     claims
@@ -37,7 +38,7 @@ fn id_of(key: &str) -> Option<String> {
 /// What connections of `NetworkManager` set (`nm-settings-keyfile(5)`); only root may read them.
 pub(super) fn network_manager(root: &Root, interfaces: &[String]) -> Vec<Claim> {
     let mut claims = Vec::new();
-    for path in files(root, &CONNECTIONS, ".nmconnection") {
+    for path in root.files_of(CONNECTIONS, ".nmconnection").into_values() {
         let text = root.read(&path).unwrap_or_default();
         let name = assignments(&text).find(|(section, key, _)| (*section, *key) == ("connection", "interface-name"));
         let ids: Vec<String> = assignments(&text).filter_map(|(section, key, _)| in_connection(section, key)).collect();
@@ -65,26 +66,6 @@ fn in_connection(section: &str, key: &str) -> Option<String> {
     }
 }
 
-/// The files of these directories, in the order in which they count.
-pub(crate) fn files(root: &Root, directories: &[&str], suffix: &str) -> Vec<String> {
-    let of = |directory: &&str| {
-        let names = root.list(directory).unwrap_or_default();
-        let directory = (*directory).to_owned();
-        names.into_iter().filter(|name| name.ends_with(suffix)).map(move |name| format!("{directory}/{name}"))
-    };
-    directories.iter().flat_map(of).collect()
-}
-
-/// Whether a name fits a pattern, in which `*` stands for anything.
-fn is_match(glob: &str, name: &str) -> bool {
-    match glob.split_once('*') {
-        None => glob == name,
-        Some((start, rest)) => name.strip_prefix(start).is_some_and(|name| {
-            (0..=name.len()).filter(|&at| name.is_char_boundary(at)).any(|at| is_match(rest, &name[at..]))
-        }),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -100,13 +81,5 @@ mod tests {
         ] {
             assert_eq!(id_of(option).as_deref(), id, "{option}");
         }
-    }
-
-    #[test]
-    fn glob_matches_names_that_fit() {
-        assert!(is_match("*", "eth0"));
-        assert!(is_match("en*s0", "enp4s0"));
-        assert!(!is_match("en*s0", "enp4s1"));
-        assert!(!is_match("eth0", "eth01"));
     }
 }

@@ -157,6 +157,41 @@ fn link_file_behind_another_one_is_named_with_that_one() {
     assert!(not_in_force(&tree).1.starts_with("/usr/lib/systemd/network/73-site.link comes before"));
 }
 
+/// Distributions have an earlier file for devices on USB, which was named for every interface.
+#[test]
+fn earlier_link_file_that_does_not_match_the_interface_is_not_named() {
+    let goals = [goal("nic.tx-queue-length", Some("eth0"), "500")];
+    let device = "/sys/devices/pci0000:00/0000:00:02.0/0000:3b:00.0/net/eth0";
+    let files = [(format!("{device}/tx_queue_len"), "1000\n"), (format!("{device}/ifindex"), "2\n")];
+    let files: Vec<_> = files.iter().map(|(path, text)| (path.as_str(), *text)).collect();
+    let tree = host(Format::Systemd, &goals, &files);
+    let class = tree.path().join("sys/class/net");
+    std::fs::create_dir_all(&class).unwrap();
+    std::os::unix::fs::symlink(format!("../../{}", &device[5..]), class.join("eth0")).unwrap();
+    for (name, condition) in
+        [("73-usb", "Path=*-usb-*"), ("10-other", "OriginalName=wl*"), ("20-slot", "Path=pci-0000:3c:*")]
+    {
+        put(&tree, &format!("/usr/lib/systemd/network/{name}.link"), &format!("[Match]\n{condition}\n"));
+    }
+    let cause = not_in_force(&tree).1;
+    assert!(cause.ends_with("or the driver refused the value"), "{cause}");
+    put(&tree, "/usr/lib/systemd/network/30-host.link", "[Match]\nHost=db*\n");
+    let cause = not_in_force(&tree).1;
+    assert!(
+        cause.ends_with(
+            "/usr/lib/systemd/network/30-host.link comes before it and counts alone if its Host matches eth0"
+        ),
+        "{cause}"
+    );
+    put(&tree, "/usr/lib/systemd/network/80-slot.link", "[Match]\nPath=pci-0000:3b:00.?\n");
+    assert!(not_in_force(&tree).1.starts_with("/usr/lib/systemd/network/80-slot.link comes before"));
+    // The card was put into another slot.
+    put(&tree, "/usr/lib/systemd/network/80-slot.link", "");
+    let ours = "/etc/systemd/network/90-nearwire-eth0.link";
+    put(&tree, ours, &std::fs::read_to_string(tree.path().join(&ours[1..])).unwrap().replace("0000:3b", "0000:3c"));
+    assert!(not_in_force(&tree).1.starts_with(&format!("the conditions of {ours} do not match eth0")));
+}
+
 #[test]
 fn profile_of_tuned_that_is_not_active_is_named() {
     let goals = [goal("vm.swappiness", None, "1")];

@@ -2,7 +2,7 @@
 
 use super::super::text::Said;
 use super::super::{command_line, consistent};
-use crate::check::owner::files::{LINKS, files};
+use crate::check::owner::link_files::{Fit, link_files};
 use crate::check::owner::tuned;
 use crate::profile::Wanted;
 use crate::setting::ReadFrom;
@@ -140,24 +140,15 @@ fn not_booted(root: &Root, is_new: impl Fn(&str) -> bool, how: &str) -> String {
     }
 }
 
-/// Where `systemd-sysctl` reads; a file of an earlier directory takes the place of one with its name in a later one.
+/// Where `systemd-sysctl` reads.
 const SYSCTL: [&str; 4] = ["/etc/sysctl.d", "/run/sysctl.d", "/usr/local/lib/sysctl.d", "/usr/lib/sysctl.d"];
 
 /// A later file may say something else (`sysctl.d(5)`).
 fn sysctl(root: &Root, path: &str, said: &Said) -> String {
     let ReadFrom::Sysctl(name) = said.setting.read else { return "it is no kernel parameter".to_owned() };
-    let mut files: Vec<(String, String)> = Vec::new();
-    for directory in SYSCTL {
-        for file in root.list(directory).unwrap_or_default() {
-            if file.ends_with(".conf") && !files.iter().any(|(known, _)| *known == file) {
-                let path = format!("{directory}/{file}");
-                files.push((file, path));
-            }
-        }
-    }
+    let mut files = Vec::from_iter(root.files_of(SYSCTL, ".conf"));
     // sysctl --system reads it behind all others.
     files.push(("~".to_owned(), "/etc/sysctl.conf".to_owned()));
-    files.sort_unstable();
     let ours = path.rsplit('/').next().unwrap_or(path);
     let later = files.iter().filter(|(file, _)| file.as_str() > ours);
     let sets = |(_, path): &(String, String)| {
@@ -190,17 +181,34 @@ fn unit(root: &Root, name: &str) -> String {
 }
 
 /// Only the first `.link` file that matches an interface is read (`systemd.link(5)`).
-fn link(root: &Root, path: &str, _: &Said) -> String {
+fn link(root: &Root, path: &str, said: &Said) -> String {
+    let interface = said.interface.as_deref().unwrap_or_default();
     let ours = path.rsplit('/').next().unwrap_or(path);
-    let mut links = files(root, &LINKS, ".link").into_iter();
-    match links.find(|link| link.rsplit('/').next() < Some(ours)) {
-        Some(earlier) => {
-            format!("{earlier} comes before {path}, and only the first file that matches the device is read")
+    let mut perhaps = String::new();
+    for file in link_files(root) {
+        let fit = file.fits(root, interface);
+        match fit {
+            Fit::Yes if file.name() < ours => {
+                let earlier = file.path;
+                return format!(
+                    "{earlier} comes before {path}, and only the first file that matches the device is read"
+                );
+            }
+            Fit::Perhaps(key) if file.name() < ours => {
+                let earlier = file.path;
+                perhaps = format!("; {earlier} comes before it and counts alone if its {key} matches {interface}");
+            }
+            Fit::No if file.path == path => {
+                return format!(
+                    "the conditions of {path} do not match {interface}: its device or slot is another one now"
+                );
+            }
+            _ => {}
         }
-        None => format!(
-            "{path} is read when the device appears: the host was not booted since, or the driver refused the value"
-        ),
     }
+    format!(
+        "{path} is read when the device appears: the host was not booted since, or the driver refused the value{perhaps}"
+    )
 }
 
 fn active_profile(root: &Root, _: &str, _: &Said) -> String {

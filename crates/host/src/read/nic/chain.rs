@@ -1,13 +1,13 @@
 //! The chain that a received frame takes: flow rule, queue, interrupt, CPU. Each link may look right alone.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use nearwire_sys::ethtool::FlowRule;
 
 use super::Nic;
 use super::netlink_answers::owner;
-use super::question::FlowRules;
-use crate::read::interrupts::{handler, irq_names, named_for, queue_of};
+use super::question::{FlowRules, Indirection};
+use crate::read::interrupts::{handler, irq_names, queue_of};
 use crate::topology::Topology;
 use crate::{CpuSet, Reading};
 
@@ -30,22 +30,28 @@ struct Receiver {
 struct Places {
     near: CpuSet,
     isolated: CpuSet,
+    kept: CpuSet,
 }
+
+/// Which queues the hash brings flows to; `None` where that is not known.
+type Hashed = Option<BTreeSet<u32>>;
 
 /// The rules that bring flows to a queue of this function.
 type RulesOf<'a> = BTreeMap<u32, Vec<&'a FlowRule>>;
 
 impl Nic<'_> {
-    /// `whole`, or what is wrong: queues whose interrupts share a CPU, may go to several, or go to one that is isolated or far
-    /// from the device, those first that a rule brings flows to; and rules for queues that do not receive.
+    /// `whole`, or what is wrong: queues whose interrupts share a CPU, may go to several, or go to one that is the program's or far
+    /// from the device, those first that a rule brings flows to; and flows that are brought to queues that do not receive.
+    /// A queue that neither a rule nor the hash brings flows to disturbs nobody.
     pub(super) fn chain(&self) -> Reading {
         let receivers = match self.receivers() {
             Ok(receivers) => receivers,
             Err(reading) => return reading,
         };
-        let rules = self.answer(&self.flow_rules);
+        let rules = self.answer(&self.answers.flow_rules);
         let rules_of = by_queue(rules.map_or(&[], |found| &found.rules));
-        let mut faults = match self.faults_of(&receivers, &rules_of) {
+        let hashed = self.hashed(rules.map_or(&[], |found| &found.rules));
+        let mut faults = match self.faults_of(&receivers, &rules_of, &hashed) {
             Ok(faults) => faults,
             Err(reading) => return reading,
         };
@@ -53,6 +59,12 @@ impl Nic<'_> {
         faults.extend(rules_of.iter().filter(|(queue, _)| !is_there(queue)).map(|(queue, rules)| {
             (true, format!("{}: queue {queue} has no interrupt to receive by", in_words(rules)))
         }));
+        let gone: CpuSet = hashed.iter().flatten().copied().filter(|queue| !is_there(queue)).collect();
+        // Names of interrupts may count from another number than queues do.
+        if !gone.is_empty() && self.receivers_by_kernel().is_ok() {
+            faults
+                .push((false, format!("the hash brings flows to queue {gone}, which has no interrupt to receive by")));
+        }
         if receivers.len() > 1 && self.offload(&["rx-ntuple-filter"]).as_value() == Some("off") {
             faults.push((false, "no rule can bring a flow to a queue while ntuple is off".to_owned()));
         }
@@ -69,13 +81,23 @@ impl Nic<'_> {
     }
 
     /// What is wrong with each queue, and whether a rule brings flows to it.
-    fn faults_of(&self, receivers: &[Receiver], rules_of: &RulesOf<'_>) -> Result<Vec<(bool, String)>, Reading> {
+    fn faults_of(
+        &self,
+        receivers: &[Receiver],
+        rules_of: &RulesOf<'_>,
+        hashed: &Hashed,
+    ) -> Result<Vec<(bool, String)>, Reading> {
         let near = self.device_file("local_cpulist").as_value().and_then(|list| CpuSet::from_list(list).ok());
-        let places = Places { near: near.unwrap_or_default(), isolated: Topology::isolated(self.root) };
+        let places =
+            Places { near: near.unwrap_or_default(), isolated: Topology::isolated(self.root), kept: self.kept.clone() };
         let mut faults = Vec::new();
         let mut queue_of_cpu = BTreeMap::new();
         for receiver in receivers {
             let rules = rules_of.get(&receiver.number);
+            let is_hashed = hashed.as_ref().is_none_or(|hashed| hashed.contains(&receiver.number));
+            if rules.is_none() && !is_hashed {
+                continue;
+            }
             let queue = &receiver.queue;
             let name = rules.map_or_else(|| queue.clone(), |rules| format!("{} to {queue}", in_words(rules)));
             let cpus = self.effective(receiver.irq)?;
@@ -90,6 +112,13 @@ impl Nic<'_> {
             faults.extend(told.drain(..).map(|fault| (rules.is_some(), fault)));
         }
         Ok(faults)
+    }
+
+    /// What the table of the hash says, unless other tables count too: those of groups that rules bring flows to.
+    fn hashed(&self, rules: &[FlowRule]) -> Hashed {
+        let table = self.answer(&self.answers.indirection).ok().filter(|table| !table.queues.is_empty())?;
+        let has_groups = rules.iter().any(|rule| rule.to.rss_context.is_some());
+        (!has_groups).then(|| table.queues.iter().copied().collect())
     }
 
     fn effective(&self, irq: u32) -> Result<CpuSet, Reading> {
@@ -110,7 +139,7 @@ impl Nic<'_> {
     }
 
     fn receivers_by_kernel(&self) -> Result<Vec<Receiver>, Reading> {
-        let polling = self.answer(&self.polling).map_err(Clone::clone)?;
+        let polling = self.answer(&self.answers.polling).map_err(Clone::clone)?;
         let mut receivers = Vec::new();
         for napi in &polling.instances {
             let numbers = napi.queues.iter().filter_map(|queue| queue.strip_prefix("rx-")?.parse().ok());
@@ -128,14 +157,11 @@ impl Nic<'_> {
 
     /// The interrupts of the device whose names have a queue in them.
     fn receivers_by_name(&self) -> Vec<Receiver> {
-        let mut irqs = self.irqs().unwrap_or_default();
-        if irqs.is_empty() && self.root.is_live() {
+        let irqs = self.own_or_named_irqs().unwrap_or_default();
+        if irqs.is_empty() {
             return Vec::new();
         }
         let names = irq_names(&self.root.read("/proc/interrupts").unwrap_or_default());
-        if irqs.is_empty() {
-            irqs = named_for(self.name, self.bus_info().as_value(), &names);
-        }
         let receiver = |irq| {
             let name = names.get(&irq).cloned().or_else(|| handler(self.root, irq))?;
             let sends = OF_SENDING.iter().any(|word| name.contains(word));
@@ -150,8 +176,12 @@ impl Places {
     fn faults(&self, name: &str, irq: u32, cpu: u32) -> Vec<String> {
         let is_far = !self.near.is_empty() && !self.near.contains(cpu);
         let far = is_far.then(|| format!("{name}: CPU {cpu} is not near the device"));
-        let isolated = self.isolated.contains(cpu);
-        let disturbs = isolated.then(|| format!("{name}: interrupt {irq} goes to CPU {cpu}, which is isolated"));
+        let whose = match () {
+            () if self.kept.contains(cpu) => Some("which the plan keeps for the program"),
+            () if self.isolated.contains(cpu) => Some("which is isolated"),
+            () => None,
+        };
+        let disturbs = whose.map(|whose| format!("{name}: interrupt {irq} goes to CPU {cpu}, {whose}"));
         disturbs.into_iter().chain(far).collect()
     }
 }
@@ -182,6 +212,20 @@ fn first_of(mut texts: Vec<String>, between: &str, before_more: &str) -> String 
     texts.truncate(TOLD);
     let told = texts.join(between);
     if more == 0 { told } else { format!("{told}{before_more}{more} more") }
+}
+
+/// `0-7` where each has as many places of the table as another, or one more; else `0-7, unevenly`.
+pub(super) fn table(found: &Indirection) -> Reading {
+    let mut places: BTreeMap<u32, usize> = BTreeMap::new();
+    for queue in &found.queues {
+        *places.entry(*queue).or_default() += 1;
+    }
+    let queues: CpuSet = places.keys().copied().collect();
+    match (places.values().min(), places.values().max()) {
+        (Some(least), Some(most)) if most - least > 1 => Reading::Value(format!("{queues}, unevenly")),
+        (Some(_), _) => Reading::Value(queues.to_string()),
+        (None, _) => Reading::Unsupported,
+    }
 }
 
 /// `rule 7: udp4 port 4321 to queue 3`, or `none`.

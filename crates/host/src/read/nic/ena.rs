@@ -3,24 +3,18 @@
 //! Sources: `drivers/net/ethernet/amazon/ena/ena_ethtool.c` (Linux 6.18); the bits of `ena_srd_mode` by
 //! Amazon's page on ENA Express.
 
-use super::Nic;
 use super::question::Ena;
+use super::{Nic, Source};
 use crate::Reading;
-
-const DRIVER: &str = "ena";
 
 impl Nic<'_> {
     /// `off`, `tcp`, `udp` or `tcp udp`: what goes over several paths.
     pub(super) fn ena_express(&self) -> Reading {
-        let found = match self.answer(&self.ena) {
-            Ok(found) => *found,
-            Err(Reading::Unknown { .. }) if !self.root.is_live() => match self.ena_of_sos() {
-                Ok(found) => found,
-                Err(reading) => return reading,
-            },
-            Err(reading) => return reading.clone(),
-        };
-        match found.srd_mode {
+        let is_printed = matches!(self.source, Ok(Source::Outputs(_)));
+        if is_printed && self.driver_name().as_value().is_some_and(|driver| driver != Ena::DRIVER) {
+            return Reading::Unsupported;
+        }
+        self.ask(&self.answers.ena, |found| match found.srd_mode {
             Some(0) => Reading::value("off"),
             Some(1) => Reading::value("tcp"),
             Some(2) => Reading::value("udp"),
@@ -28,15 +22,6 @@ impl Nic<'_> {
             Some(other) => Reading::unknown(format!("ena_srd_mode is {other}, which has no known meaning")),
             // Instances of a kind without it do not count it.
             None => Reading::Unsupported,
-        }
-    }
-
-    fn ena_of_sos(&self) -> Result<Ena, Reading> {
-        match self.driver_name() {
-            Reading::Value(driver) if driver == DRIVER => {}
-            Reading::Value(_) => return Err(Reading::Unsupported),
-            other => return Err(other),
-        }
-        Ok(Ena::of_text(&self.root.read(&format!("/sos_commands/networking/ethtool_-S_{}", self.name))?))
+        })
     }
 }

@@ -12,7 +12,7 @@ use nearwire_sys::generic_netlink::{Answers, Family, attribute, nest, number};
 use nearwire_sys::netdev;
 use serde::{Deserialize, Serialize};
 
-use super::{Nic, reading};
+use super::{Nic, Source, reading};
 use crate::Reading;
 use crate::read::condense::condense;
 use crate::setting::NetlinkFact;
@@ -184,6 +184,17 @@ pub(super) fn of_error(family: &str, error: &io::Error) -> Reading {
 
 impl Nic<'_> {
     pub(super) fn netlink(&self, fact: NetlinkFact) -> Reading {
+        match (self.netlink_answer(fact), line_of(fact), &self.source) {
+            (Reading::Unsupported | Reading::Unknown { .. }, Some((option, label)), Ok(Source::Outputs(outputs)))
+                if outputs.lacks_line(option, label) =>
+            {
+                Reading::unknown(format!("the ethtool that was used prints no line {label}"))
+            }
+            (reading, ..) => reading,
+        }
+    }
+
+    fn netlink_answer(&self, fact: NetlinkFact) -> Reading {
         let count = |value: Option<u64>| value.map_or(Reading::Unsupported, Reading::value);
         let switch = |value: Option<u64>| value.map_or(Reading::Unsupported, |value| Reading::switch(value != 0));
         match fact {
@@ -195,26 +206,28 @@ impl Nic<'_> {
                 Some(2) => Reading::value("busy-poll"),
                 other => switch(other),
             }),
-            NetlinkFact::NapiMap => self.ask(&self.polling, map),
+            NetlinkFact::NapiMap => self.ask(&self.answers.polling, map),
             NetlinkFact::Chain => self.chain(),
-            NetlinkFact::XdpFeatures => self.ask(&self.device, |device| xdp_features(device.xdp_features)),
-            NetlinkFact::TxPush => self.ask(&self.more_rings, |rings| switch(rings.tx_push)),
-            NetlinkFact::TxPushBytes => self.ask(&self.more_rings, |rings| count(rings.tx_push_buf_len)),
-            NetlinkFact::RxPush => self.ask(&self.more_rings, |rings| switch(rings.rx_push)),
+            NetlinkFact::XdpFeatures => self.ask(&self.answers.device, |device| xdp_features(device.xdp_features)),
+            NetlinkFact::TxPush => self.ask(&self.answers.more_rings, |rings| switch(rings.tx_push)),
+            NetlinkFact::TxPushBytes => self.ask(&self.answers.more_rings, |rings| count(rings.tx_push_buf_len)),
+            NetlinkFact::RxPush => self.ask(&self.answers.more_rings, |rings| switch(rings.rx_push)),
             // 0: the driver does not say.
-            NetlinkFact::DataSplit => self.ask(&self.more_rings, |rings| match rings.tcp_data_split {
+            NetlinkFact::DataSplit => self.ask(&self.answers.more_rings, |rings| match rings.tcp_data_split {
                 Some(1) => Reading::switch(false),
                 Some(2) => Reading::switch(true),
                 _ => Reading::Unsupported,
             }),
-            NetlinkFact::CompletionBytes => self.ask(&self.more_rings, |rings| count(rings.cqe_size)),
-            NetlinkFact::BufferBytes => self.ask(&self.more_rings, |rings| count(rings.rx_buf_len)),
-            NetlinkFact::CompletionTimer => self.ask(&self.more_coalesce, |found| match found.use_cqe_mode_rx {
-                Some(0) => Reading::value("event"),
-                Some(_) => Reading::value("completion"),
-                None => Reading::Unsupported,
-            }),
-            NetlinkFact::ModulePower => self.ask(&self.module_power, |found| match found.power_mode_policy {
+            NetlinkFact::CompletionBytes => self.ask(&self.answers.more_rings, |rings| count(rings.cqe_size)),
+            NetlinkFact::BufferBytes => self.ask(&self.answers.more_rings, |rings| count(rings.rx_buf_len)),
+            NetlinkFact::CompletionTimer => {
+                self.ask(&self.answers.more_coalesce, |found| match found.use_cqe_mode_rx {
+                    Some(0) => Reading::value("event"),
+                    Some(_) => Reading::value("completion"),
+                    None => Reading::Unsupported,
+                })
+            }
+            NetlinkFact::ModulePower => self.ask(&self.answers.module_power, |found| match found.power_mode_policy {
                 Some(1) => Reading::value("high"),
                 Some(2) => Reading::value("auto"),
                 _ => Reading::Unsupported,
@@ -223,9 +236,23 @@ impl Nic<'_> {
     }
 
     fn of_each_napi(&self, of: impl Fn(&Napi) -> Reading) -> Reading {
-        self.ask(&self.polling, |polling| {
+        self.ask(&self.answers.polling, |polling| {
             condense(polling.instances.iter().map(|napi| (owner(napi), of(napi))).collect())
         })
+    }
+}
+
+/// Where ethtool prints what older versions do not.
+const fn line_of(fact: NetlinkFact) -> Option<(&'static str, &'static str)> {
+    match fact {
+        NetlinkFact::TxPush => Some(("-g", "TX Push")),
+        NetlinkFact::TxPushBytes => Some(("-g", "TX push buff len")),
+        NetlinkFact::RxPush => Some(("-g", "RX Push")),
+        NetlinkFact::DataSplit => Some(("-g", "TCP data split")),
+        NetlinkFact::CompletionBytes => Some(("-g", "CQE Size")),
+        NetlinkFact::BufferBytes => Some(("-g", "RX Buf Len")),
+        NetlinkFact::CompletionTimer => Some(("-c", "CQE mode RX")),
+        _ => None,
     }
 }
 

@@ -15,7 +15,11 @@ const CONFIG_BYTES: u64 = 4096;
 const CAPABILITIES_AT: usize = 0x34;
 const EXPRESS: u8 = 0x10;
 const DEVICE_CONTROL: usize = 0x08;
+const LINK_CAPABILITIES: usize = 0x0c;
 const LINK_CONTROL: usize = 0x10;
+const LINK_STATUS: usize = 0x12;
+/// Gigatransfers a second, by the number of the speed, counted from 1.
+const SPEEDS: [&str; 6] = ["2.5", "5.0", "8.0", "16.0", "32.0", "64.0"];
 const EXTENDED_AT: usize = 0x100;
 const ATS: u16 = 0x0f;
 const ATS_CONTROL: usize = 6;
@@ -72,7 +76,10 @@ impl Nic<'_> {
         let number = |text: &str| text.split(' ').next()?.parse::<f64>().ok().filter(|&number| number > 0.0);
         let of_device = self.device_file(file);
         let above = path.len().checked_sub(2).and_then(|at| path.get(at));
-        let of_port = above.and_then(|(_, directory)| self.root.read(&format!("{directory}/{file}")).ok());
+        let of_port = above.and_then(|(_, directory)| {
+            let by_config = || link_word(&self.config(directory).ok()?, "max", file.strip_prefix("max_link_")?);
+            self.root.read(&format!("{directory}/{file}")).ok().or_else(by_config)
+        });
         // Ports of virtual machines may say `Unknown` or 0.
         match (of_device.as_value().and_then(number), of_port.as_deref().and_then(number)) {
             (Some(device), Some(port)) if port < device => Reading::value(of_port.unwrap_or_default()),
@@ -87,8 +94,29 @@ impl Nic<'_> {
         condense(known)
     }
 
-    fn of_config(&self, directory: &str, of: fn(&[u8]) -> Reading) -> Reading {
+    /// What a file of the device about its link would say, for copies without these files. A function that is not of
+    /// PCI Express has no such link.
+    pub(super) fn link_by_config(&self, file: &str) -> Option<Reading> {
+        let (end, what) = file.split_once("_link_")?;
+        let config = self.config(&self.pci_path().ok()?.last()?.1).ok().filter(|config| config.len() > HEADER_BYTES)?;
+        Some(link_word(&config, end, what).map_or(Reading::Unsupported, Reading::Value))
+    }
+
+    /// The configuration space, from sysfs; `sos` copies the older files of it.
+    fn config(&self, directory: &str) -> Result<Vec<u8>, Reading> {
         match self.root.read_bytes(&format!("{directory}/config"), CONFIG_BYTES) {
+            Err(lack @ Reading::Unknown { .. }) if !self.root.tells_absence() => {
+                let address = directory.rsplit('/').next().unwrap_or_default();
+                let (bus, function) = address.rsplit_once(':').unwrap_or_default();
+                let bus = bus.strip_prefix("0000:").unwrap_or(bus);
+                self.root.read_bytes(&format!("/proc/bus/pci/{bus}/{function}"), CONFIG_BYTES).map_err(|_| lack)
+            }
+            found => found,
+        }
+    }
+
+    fn of_config(&self, directory: &str, of: fn(&[u8]) -> Reading) -> Reading {
+        match self.config(directory) {
             Ok(config) if config.len() <= HEADER_BYTES => {
                 if self.root.is_whole() {
                     Reading::NeedsRoot
@@ -128,6 +156,18 @@ fn express(config: &[u8]) -> Option<usize> {
         at = usize::from(*config.get(at + 1)? & !3);
     }
     None
+}
+
+/// Speed or width of the link in the words of sysfs (`pci_speed_string` of `drivers/pci/probe.c`): both registers have the
+/// speed in bits 0 to 3 and the width in bits 4 to 9.
+fn link_word(config: &[u8], end: &str, what: &str) -> Option<String> {
+    let at = express(config)? + if end == "current" { LINK_STATUS } else { LINK_CAPABILITIES };
+    let register = word(config, at)?;
+    match what {
+        "speed" => SPEEDS.get(usize::from(register & 0xf).checked_sub(1)?).map(|speed| format!("{speed} GT/s PCIe")),
+        "width" => Some((register >> 4 & 0x3f).to_string()),
+        _ => None,
+    }
 }
 
 fn device_control(config: &[u8]) -> Option<u16> {

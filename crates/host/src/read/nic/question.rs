@@ -38,6 +38,13 @@ pub(super) struct HashFunction {
     pub bits: u8,
 }
 
+/// The queue that each value of the hash goes to.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub(super) struct Indirection {
+    pub queues: Vec<u32>,
+}
+
 /// The events that wake the host, as bits.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
@@ -62,8 +69,8 @@ pub(super) struct Ena {
 
 impl Ena {
     /// Other drivers have thousands of counters, none of which is of this name.
-    const DRIVER: &str = "ena";
-    const SRD_MODE: &str = "ena_srd_mode";
+    pub(super) const DRIVER: &str = "ena";
+    pub(super) const SRD_MODE: &str = "ena_srd_mode";
 
     fn ask(interface: &Interface) -> Result<Self, Reading> {
         if interface.driver_info().map_err(reading)?.driver != Self::DRIVER {
@@ -71,12 +78,6 @@ impl Ena {
         }
         let counters = interface.statistics().map_err(reading)?;
         Ok(Self { srd_mode: counters.iter().find(|(name, _)| name == Self::SRD_MODE).map(|(_, mode)| *mode) })
-    }
-
-    /// From the output of `ethtool -S`.
-    pub fn of_text(text: &str) -> Self {
-        let mode = text.lines().find_map(|line| line.trim().strip_prefix(Self::SRD_MODE)?.strip_prefix(':'));
-        Self { srd_mode: mode.and_then(|mode| mode.trim().parse().ok()) }
     }
 }
 
@@ -124,6 +125,7 @@ questions! {
     EnergyEfficient, "eee", by_ioctl(Interface::energy_efficient);
     Fec, "fec", by_ioctl(Interface::fec);
     HashFunction, "rss-hash", by_ioctl(|interface| Ok(HashFunction { bits: interface.hash_function()? }));
+    Indirection, "rss-table", by_ioctl(|interface| Ok(Indirection { queues: interface.indirection()? }));
     WakeOnLan, "wake-on-lan", by_ioctl(|interface| Ok(WakeOnLan { events: interface.wake_on_lan()? }));
     Module, "module", by_ioctl(|interface| Ok(Module { kind: interface.module_kind()? }));
     FlowRules, "flow-rules", by_ioctl(|interface| Ok(FlowRules { rules: interface.flow_rules()? }));

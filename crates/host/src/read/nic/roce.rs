@@ -29,13 +29,13 @@ impl Nic<'_> {
             Err(reading) => return reading,
         };
         match fact {
-            RoceFact::FlowControl => self.ask(&self.dcb, |dcb| Reading::Value(in_words(&paused(dcb)))),
-            RoceFact::Trust => self.ask(&self.dcb, |dcb| Reading::value(trust(dcb))),
+            RoceFact::FlowControl => self.ask(&self.answers.dcb, |dcb| Reading::Value(in_words(&paused(dcb)))),
+            RoceFact::Trust => self.ask(&self.answers.dcb, |dcb| Reading::value(trust(dcb))),
             RoceFact::CongestionControl => match self.marked_priorities() {
                 Ok(marked) => Reading::switch(!marked.is_empty()),
                 Err(reading) => reading,
             },
-            RoceFact::Chain => self.ask(&self.dcb, |dcb| self.roce_chain(&device, dcb)),
+            RoceFact::Chain => self.ask(&self.answers.dcb, |dcb| self.roce_chain(&device, dcb)),
         }
     }
 
@@ -92,20 +92,31 @@ impl Nic<'_> {
         (!kinds.is_empty()).then(|| kinds.iter().any(|kind| kind.contains("v2")))
     }
 
+    /// Whether connections get addresses of version 1 unless they choose, though the port has better ones: the kernel's own
+    /// choice is version 2 (`drivers/infiniband/core/cma_configfs.c`).
+    fn prefers_version_1(&self, device: &str) -> bool {
+        let file = format!("/sys/kernel/config/rdma_cm/{device}/ports/{}/default_roce_mode", self.roce_port());
+        self.root.read(&file).is_ok_and(|mode| mode.contains("v1"))
+    }
+
     /// `whole`, or how trust, pauses and marks do not fit each other.
     fn roce_chain(&self, device: &str, dcb: &Dcb) -> Reading {
         let paused = paused(dcb);
         let mut faults = Vec::new();
         if self.has_version_2(device) == Some(false) {
             faults.push("no address is of RoCE version 2, and only its frames have a DSCP and marks".to_owned());
+        } else if self.prefers_version_1(device) {
+            faults.push(
+                "connections get addresses of RoCE version 1 (default_roce_mode), whose frames have no DSCP".to_owned(),
+            );
         }
         if paused.is_empty() {
-            if self.ask(&self.pause, |pause| Reading::switch(pause.rx && pause.tx)).as_value() != Some("on") {
+            if self.ask(&self.answers.pause, |pause| Reading::switch(pause.rx && pause.tx)).as_value() != Some("on") {
                 faults.push("no priority is paused and pause frames are off, so a full buffer loses frames".to_owned());
             }
         } else {
             faults.extend(unreached(dcb, &paused, self.roce_dscp(device)));
-            if self.ask(&self.pause, |pause| Reading::switch(pause.rx || pause.tx)).as_value() == Some("on") {
+            if self.ask(&self.answers.pause, |pause| Reading::switch(pause.rx || pause.tx)).as_value() == Some("on") {
                 faults.push(format!("pause frames for the whole port are on beside those for priority {paused}"));
             }
             if let Ok(marked) = self.marked_priorities()

@@ -254,6 +254,31 @@ fn flow_that_a_rule_brings_to_a_queue_on_an_isolated_cpu_is_told_with_the_whole_
     );
 }
 
+/// A queue that the table of the hash leaves out is kept for flows that rules bring there; it was told as if all flows came to it.
+#[test]
+fn queue_that_the_hash_leaves_out_is_told_only_where_a_rule_brings_flows_to_it() {
+    let table = |queues: &str, rules: &str| {
+        steered(&format!(
+            r#"{{{TWO_QUEUES}, "flow-rules": {{"rules": [{rules}]}}, "rss-table": {{"queues": [{queues}]}}}}"#
+        ))
+    };
+    let isolated = "interrupt 31 goes to CPU 3, which is isolated";
+    assert_eq!(value(&table("0, 0, 0, 0", ""), "nic.chain"), "whole");
+    assert_eq!(value(&table("0, 0, 0, 0", ""), "nic.rss.indirection"), "0");
+    let directory = table("0, 1, 0, 1", "");
+    assert_eq!(value(&directory, "nic.chain"), format!("rx-1 tx-1: {isolated}"));
+    assert_eq!(value(&directory, "nic.rss.indirection"), "0-1");
+    assert_eq!(value(&table("0, 0, 0, 1", ""), "nic.rss.indirection"), "0-1, unevenly");
+    let udp = r#"{"location": 7, "kind": "udp4", "destination-port": 4321, "queue": 1}"#;
+    let directory = table("0, 0", udp);
+    assert_eq!(value(&directory, "nic.chain"), format!("rule 7 (udp4 port 4321) to rx-1 tx-1: {isolated}"));
+    // A group has a table of its own, which is not asked for.
+    let group = r#"{"location": 3, "kind": "tcp6", "rss-context": 5}"#;
+    assert_eq!(value(&table("0, 0", group), "nic.chain"), format!("rx-1 tx-1: {isolated}"));
+    let told = "the hash brings flows to queue 2-3, which has no interrupt to receive by";
+    assert_eq!(value(&table("0, 2, 3, 0", ""), "nic.chain"), told);
+}
+
 #[test]
 fn rule_for_a_queue_that_is_gone_is_told_first() {
     let answers = r#""flow-rules": {"rules": [{"location": 1, "kind": "tcp4", "destination-port": 80, "queue": 9},
@@ -305,6 +330,24 @@ fn roce_whose_trust_dscp_and_pauses_fit_is_whole() {
         panic!("marks are shown")
     };
     assert!(why.contains("mlxconfig"), "{why}");
+}
+
+/// A port that has both kinds of addresses is not enough where connections are made by the older one.
+#[test]
+fn roce_whose_connections_get_version_1_is_told() {
+    let types = "sys/class/infiniband/mlx5_0/ports/1/gid_attrs/types";
+    let with_mode = |mode: &str| {
+        let files = [
+            (format!("{types}/0"), "IB/RoCE v1\n"),
+            (format!("{types}/1"), "RoCE v2\n"),
+            ("sys/kernel/config/rdma_cm/mlx5_0/ports/1/default_roce_mode".to_owned(), mode),
+        ];
+        let files: Vec<_> = files.iter().map(|(path, text)| (path.as_str(), *text)).collect();
+        value(&roce(DSCP_TRUSTED, &files), "rdma.roce.chain")
+    };
+    assert_eq!(with_mode("RoCE v2\n"), "whole");
+    let told = "connections get addresses of RoCE version 1 (default_roce_mode), whose frames have no DSCP";
+    assert_eq!(with_mode("IB/RoCE v1\n"), told);
 }
 
 #[test]

@@ -363,6 +363,123 @@ fn archive_in_the_shape_of_sos_with_some_cpus_read_gives_no_wrong_counts() {
     assert!(!root.has("/var/log/messages"), "what settings are not read from is not kept");
 }
 
+/// The entry of PCI Express in a configuration space: a link of x16 at 8 GT/s that is x8 at 5 GT/s now.
+fn config_of_express() -> Vec<u8> {
+    let mut config = [0_u8; 4096];
+    config[0x34] = 0x40;
+    config[0x40] = 0x10;
+    config[0x48..0x4a].copy_from_slice(&0x2930_u16.to_le_bytes());
+    config[0x4c..0x4e].copy_from_slice(&(16_u16 << 4 | 3).to_le_bytes());
+    config[0x52..0x54].copy_from_slice(&(8_u16 << 4 | 2).to_le_bytes());
+    config.to_vec()
+}
+
+/// `sos` copies a few files of an interface, and what commands printed; the interfaces of its reports were not found.
+#[test]
+fn report_of_sos_read_has_its_interfaces_and_what_commands_printed_about_them() {
+    const UNITS: &str = "UNIT FILE STATE VENDOR PRESET\nirqbalance.service enabled enabled\n\
+                         tuned.service disabled enabled\n\n2 unit files listed.\n";
+    const RUNNING: &str = "  UNIT LOAD ACTIVE SUB DESCRIPTION\n  irqbalance.service loaded active running irqbalance daemon\n\
+                           ● kdump.service loaded failed failed Crash recovery\n\n2 loaded units listed.\n";
+    let top = "sosreport-host1-2024-01-01-abcdefg";
+    let device = "sys/devices/pci0000:3a/0000:3a:00.0/0000:3b:00.0";
+    let commands = format!("{top}/sos_commands");
+    let ethtool = |option: &str| format!("{commands}/networking/ethtool_{option}eth0");
+    let interrupts = "           CPU0       CPU1\n 66:   0   9  IR-PCI-MSI 512-edge  eth0-TxRx-0\n";
+    let archive = Tar::default()
+        .link(&format!("{top}/sys/class/net/eth0"), &format!("../../{}/net/eth0", &device[4..]))
+        .link(&format!("{top}/sys/class/net/br0"), "../../devices/virtual/net/br0")
+        .link(&format!("{top}/sys/class/net/lo"), "../../devices/virtual/net/lo")
+        .file(&format!("{top}/sys/class/net/bonding_masters"), "bond0\n")
+        .file(&format!("{top}/sys/devices/virtual/net/br0/flags"), "0x1003\n")
+        .file(&format!("{top}/{device}/net/eth0/flags"), "0x1003\n")
+        .link(&format!("{top}/{device}/net/eth0/device"), "../../../0000:3b:00.0")
+        .file(&format!("{top}/{device}/numa_node"), "1\n")
+        .file(&format!("{top}/sys/devices/system/node/node1/cpulist"), "8-15\n")
+        .add(EntryType::Regular, &format!("{top}/proc/bus/pci/3b/00.0"), "", &config_of_express())
+        .file(&format!("{top}/proc/interrupts"), interrupts)
+        .file(&format!("{top}/proc/irq/66/effective_affinity_list"), "1\n")
+        .file(&ethtool("-i_"), "driver: i40e\nversion: 6.1\nfirmware-version: 9\nbus-info: 0000:3b:00.0\n")
+        .file(&ethtool("-g_"), "netlink error: Operation not supported\n")
+        .file(
+            &format!("{commands}/kernel/sysctl_-a"),
+            "net.core.busy_poll = 50\nnet.ipv4.tcp_sack = 1\nvm.swappiness = 60\n",
+        )
+        .file(
+            &format!("{commands}/kernel/dmesg"),
+            "[    0.000000] Linux version 6.1\n[    0.1] Malformed early option 'idle'\n",
+        )
+        .file(&format!("{commands}/systemd/systemctl_list-unit-files"), UNITS)
+        .file(&format!("{commands}/systemd/systemctl_list-units"), RUNNING);
+    let root = root(&gzip(&archive.end()));
+    let mut found = crate::interfaces(&root).unwrap();
+    found.sort();
+    assert_eq!(found, ["br0", "eth0"]);
+    assert!(crate::has_device(&root, "eth0") && !crate::has_device(&root, "br0"));
+    for (id, wanted) in [
+        ("nic.driver", "i40e"),
+        ("nic.numa-node", "1"),
+        ("nic.local-cpus", "8-15"),
+        ("nic.irq-affinity", "1"),
+        ("nic.pcie.speed", "5.0 GT/s PCIe"),
+        ("nic.pcie.speed-max", "8.0 GT/s PCIe"),
+        ("nic.pcie.width", "8"),
+        ("nic.pcie.width-possible", "16"),
+        ("nic.pcie.max-read-request", "512"),
+        ("net.core.busy_poll", "50"),
+        ("vm.swappiness", "60"),
+        ("boot.rejected", "'idle'"),
+        ("service.irqbalance", "running, enabled"),
+        ("service.tuned", "stopped, disabled"),
+        ("service.numad", "not installed"),
+    ] {
+        assert_eq!(reading(&root, id), Reading::value(wanted), "{id}");
+    }
+    assert_eq!(reading(&root, "nic.ring.rx"), Reading::Unsupported);
+    assert_eq!(reading(&root, "net.core.busy_read"), Reading::Unsupported, "the kernel lacks what was not printed");
+    let Reading::Unknown { why } = reading(&root, "nic.coalesce.rx-usecs") else { panic!("nothing was printed of it") };
+    assert!(why.contains("no copy of /sos_commands/networking/ethtool_-c_eth0"), "{why}");
+}
+
+/// A device of virtio has no memory node, so `sos` copies nothing of it, and its interrupts have its own name.
+#[test]
+fn report_of_sos_with_a_virtio_interface_read_finds_its_interrupts_and_no_link_of_pci_express() {
+    let interrupts = "      CPU0 CPU1\n 27: 1 0 PCI-MSIX-0000:00:03.0 0-edge virtio2-config\n \
+                      28: 0 9 PCI-MSIX-0000:00:03.0 1-edge virtio2-input.0\n 29: 0 9 PCI-MSIX-0000:00:04.0 1-edge virtio3-input.0\n";
+    let device = "sys/devices/pci0000:00/0000:00:03.0/virtio2/net/eth0";
+    let archive = Tar::default()
+        .link("r/sys/class/net/eth0", &format!("../../{}", &device[4..]))
+        .file(&format!("r/{device}/flags"), "0x1003\n")
+        .file("r/proc/interrupts", interrupts)
+        .file("r/proc/irq/27/effective_affinity_list", "1\n")
+        .file("r/proc/irq/28/effective_affinity_list", "1\n")
+        .add(EntryType::Regular, "r/proc/bus/pci/00/03.0", "", &[0; 256])
+        .file(
+            "r/sos_commands/networking/ethtool_-i_eth0",
+            "driver: virtio_net\nversion: 1\nfirmware-version: \nbus-info: 0000:00:03.0\n",
+        );
+    let root = root(&gzip(&archive.end()));
+    assert!(crate::has_device(&root, "eth0"));
+    assert_eq!(reading(&root, "nic.irq-affinity"), Reading::value("1"));
+    assert_eq!(reading(&root, "nic.pcie.speed"), Reading::Unsupported);
+    assert_eq!(reading(&root, "nic.pcie.width"), Reading::Unsupported);
+}
+
+/// Older versions copy nothing of `/sys/class/net`.
+#[test]
+fn report_of_sos_without_a_directory_of_interfaces_read_has_those_of_the_table() {
+    let table = "Inter-|   Receive\n face |bytes    packets\n    lo: 1 2\n  eth0: 1 2\n  tap0: 1 2\n";
+    let info = |bus| format!("driver: x\nversion: 1\nfirmware-version: \nbus-info: {bus}\n");
+    let archive = Tar::default()
+        .file("r/proc/net/dev", table)
+        .file("r/sos_commands/networking/ethtool_-i_eth0", &info("0000:00:03.0"))
+        .file("r/sos_commands/networking/ethtool_-i_tap0", &info("tap"));
+    let root = root(&gzip(&archive.end()));
+    assert_eq!(crate::interfaces(&root).unwrap(), ["eth0", "tap0"]);
+    assert!(crate::has_device(&root, "eth0") && !crate::has_device(&root, "tap0"));
+    assert_eq!(reading(&root, "nic.bus-info"), Reading::value("0000:00:03.0"));
+}
+
 proptest! {
     #[test]
     fn any_bytes_read_as_archive_never_panic(
