@@ -490,7 +490,7 @@ impl<P: Ports, J: Judge> Service<P, J> {
         let events = events.collect();
         if let Some(why) = refused {
             if why.why == Why::SocketShared {
-                self.announced.leave_to_kernel(wanted.shadow.cookie, 0);
+                self.announced.leave_to_kernel(wanted.shadow.cookie, None);
             }
             let pid = self.programs.get(&why.program).map_or(0, |program| program.caller.pid);
             return Ok(Outcome {

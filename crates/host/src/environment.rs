@@ -127,8 +127,9 @@ pub(crate) fn is_interface(root: &Root, name: &str) -> bool {
 #[must_use]
 pub fn has_device(root: &Root, interface: &str) -> bool {
     let directory = format!("{INTERFACES}/{interface}");
-    if root.tells_absence() || root.has(&format!("{directory}/device")) {
-        return root.has(&format!("{directory}/device"));
+    let has_link = root.has(&format!("{directory}/device"));
+    if has_link || root.tells_absence() {
+        return has_link;
     }
     match root.link_target(&directory) {
         Ok(target) => !target.contains("/virtual/"),

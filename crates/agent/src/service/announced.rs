@@ -44,19 +44,17 @@ impl Announced {
         }
     }
 
-    /// A process reads the socket by the kernel; 0: it is not known which.
-    pub(super) fn leave_to_kernel(&mut self, cookie: u64, pid: u32) {
+    /// A process reads the socket by the kernel; `None`: it is not known which.
+    pub(super) fn leave_to_kernel(&mut self, cookie: u64, pid: Option<u32>) {
         self.by.remove(&cookie);
         let readers = self.left.entry(cookie).or_default();
-        if pid != 0 && !readers.contains(&pid) {
-            readers.push(pid);
-        }
+        readers.extend(pid.filter(|pid| !readers.contains(pid)));
     }
 
     /// Another process that reads the socket by the kernel, and lives. A new program that it executes has the socket still.
     pub(super) fn reader_beside(&mut self, cookie: u64, pid: u32) -> Option<u32> {
         let readers = self.left.get_mut(&cookie)?;
-        readers.retain(|reader| *reader == pid || is_alive(*reader));
+        readers.retain(|reader| *reader == pid || has_descriptors(*reader));
         readers.iter().copied().find(|reader| *reader != pid)
     }
 
@@ -91,7 +89,7 @@ impl Announced {
 
 /// Whether a process has its descriptors still. One that ends closes them before it is gone, and the agent hears of that at once; one that its
 /// parent has not waited for has none.
-fn is_alive(pid: u32) -> bool {
+fn has_descriptors(pid: u32) -> bool {
     let is_there = Pid::from_raw(pid.cast_signed()).is_some_and(|pid| test_kill_process(pid) != Err(Errno::SRCH));
     let has_any = |thread: fs::DirEntry| match fs::read_dir(thread.path().join("fd")) {
         Ok(mut descriptors) => descriptors.next().is_some(),
@@ -110,7 +108,7 @@ mod tests {
     fn reader_that_ended_unwaited_for_reads_no_more() {
         let mut child = Command::new("sleep").arg("60").spawn().unwrap();
         let (pid, mut announced) = (child.id(), Announced::default());
-        announced.leave_to_kernel(7, pid);
+        announced.leave_to_kernel(7, Some(pid));
         assert_eq!(announced.reader_beside(7, std::process::id()), Some(pid));
         assert_eq!(announced.reader_beside(7, pid), None);
         child.kill().unwrap();

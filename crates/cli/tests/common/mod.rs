@@ -171,13 +171,18 @@ fn is_responder(pid: u32) -> bool {
     line.starts_with(NEARWIRE.as_bytes()) && line.windows(9).any(|word| word == b"responder")
 }
 
+/// Those that a process has now, of its first thread.
+pub fn children_of(pid: u32) -> std::io::Result<Vec<u32>> {
+    let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children"))?;
+    Ok(children.split_ascii_whitespace().map(|child| child.parse().expect("the kernel writes numbers")).collect())
+}
+
 /// The responder that a measurement started.
 pub fn responder_of(pid: u32) -> Option<u32> {
     let give_up = Instant::now() + Duration::from_secs(10);
     while Instant::now() < give_up {
-        let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).ok()?;
-        if let Some(child) = children.split_ascii_whitespace().next() {
-            return child.parse().ok();
+        if let Some(child) = children_of(pid).ok()?.first() {
+            return Some(*child);
         }
         std::thread::sleep(Duration::from_millis(5));
     }

@@ -10,6 +10,7 @@ use rustix::process::Signal;
 
 use crate::by_agent::status_while_there;
 use crate::common::accelerated::Bed;
+use crate::common::children_of;
 use crate::tcp_servers::{Client, Served, program};
 
 /// It refuses to serve as root, and that user may not reach where it was unpacked.
@@ -81,10 +82,13 @@ fn make_data(data: &Path, in_its_place: &[&str]) {
 /// Processes of connections end with them, and what they adopted is not seen afterwards.
 fn two_processes_adopt_one_each(server: u32) {
     let adopting = || {
-        let children = std::fs::read_to_string(format!("/proc/{server}/task/{server}/children")).unwrap();
-        let adopts_one =
-            |child: &&str| status_while_there(child).is_ok_and(|status| status["counters"]["connections_adopted"] == 1);
-        children.split_whitespace().filter(adopts_one).count()
+        let adopted_by =
+            |child: u32| Some(status_while_there(&child.to_string()).ok()?["counters"]["connections_adopted"].clone());
+        children_of(server)
+            .unwrap()
+            .into_iter()
+            .filter(|child| adopted_by(*child).is_some_and(|count| count == 1))
+            .count()
     };
     let begun = Instant::now();
     while adopting() != 2 {

@@ -8,6 +8,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::by_agent::status_of;
 use crate::common::accelerated::Bed;
+use crate::common::children_of;
 use crate::tcp_programs::{Policy, await_listener, end, start, text};
 
 /// As those of pairs, and the kernel alone last.
@@ -108,8 +109,7 @@ fn with_values(words: &[&str], bed: &Bed, port: &str) -> Vec<String> {
 /// How many connections a process and its descendants have adopted.
 fn adopted_by(pid: u32) -> u64 {
     let own = status_of(&pid.to_string())["counters"]["connections_adopted"].as_u64().unwrap_or(0);
-    let children = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
-    own + children.split_whitespace().map(|child| adopted_by(child.parse().unwrap())).sum::<u64>()
+    own + children_of(pid).unwrap_or_default().into_iter().map(adopted_by).sum::<u64>()
 }
 
 fn stop(child: Child, by: Signal) {

@@ -46,7 +46,6 @@ use std::sync::{Mutex, PoisonError};
 use company::kernel::Kernel;
 use host::Bed;
 use machine::Surroundings;
-use named::Named;
 use random::Random;
 use segment::{Faults, Segment};
 use shared::Shared;
@@ -76,16 +75,14 @@ impl Runs {
 
     /// Whether those that failed once go well now.
     fn run_named(&self, sum: &mut Outcome) -> bool {
-        let fails = |named: &&Named| {
-            let why = self.run(named.seed, &named.steps(), &Rc::new(Trace::new()), &mut Outcome::default()).err();
-            why.inspect(|why| {
-                println!("{} fails: {why}", named.name);
-                let _ = self.run(named.seed, &named.steps(), &Rc::new(Trace::Printed), &mut Outcome::default());
-            })
-            .is_some()
-        };
-        sum.sequences += named::ALL.len() as u64;
-        named::ALL.iter().filter(fails).count() == 0
+        let mut all_well = true;
+        for named in &named::ALL {
+            let Err(why) = self.run(named.seed, &named.steps(), &Rc::new(Trace::new()), sum) else { continue };
+            println!("{} fails: {why}", named.name);
+            let _ = self.run(named.seed, &named.steps(), &Rc::new(Trace::Printed), &mut Outcome::default());
+            all_well = false;
+        }
+        all_well
     }
 
     /// Whether all went well.

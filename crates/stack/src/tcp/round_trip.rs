@@ -9,8 +9,8 @@ pub(crate) const TIMEOUT_MOST_NS: u64 = 120_000_000_000;
 const LEAST_FOR_NS: u64 = 300_000_000_000;
 /// A probe of the tail waits for no more than 2^6 times as long as at first: 64 ms where round trips are short.
 const PATIENCE_MOST: u8 = 6;
-/// After so many acknowledgements the patience is half.
-const PATIENCE_HALVED_AFTER: u16 = 512;
+/// After so many acknowledgements the wait is half as long.
+const WAIT_HALVED_AFTER: u16 = 512;
 /// 2^7 times a second is more than [`TIMEOUT_MOST_NS`].
 const DOUBLINGS_MOST: u32 = 20;
 
@@ -130,7 +130,7 @@ impl RoundTrip {
     pub(crate) const fn acknowledged(&mut self) {
         if self.patience > 0 {
             self.acknowledged += 1;
-            if self.acknowledged == PATIENCE_HALVED_AFTER {
+            if self.acknowledged == WAIT_HALVED_AFTER {
                 (self.patience, self.acknowledged) = (self.patience - 1, 0);
             }
         }
