@@ -206,6 +206,19 @@ pub trait EnginePort: Port + Sized + 'static {
         0
     }
 
+    /// Segments of TCP that were dropped for want of room: their senders send them again.
+    fn dropped_segments(&self) -> u64 {
+        0
+    }
+
+    /// Segments of TCP that were dropped as the port can hold none as long: their connections are to be given to the kernel.
+    fn too_long_segments(&self) -> u64 {
+        0
+    }
+
+    /// Looks for room that was lost by them, if there were some of late.
+    fn find_lost(&mut self) {}
+
     /// Error messages of ICMP that the kernel got, wrapping. One is counted before the kernel has it.
     fn errors_passed(&self) -> u64 {
         0

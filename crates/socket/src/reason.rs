@@ -142,8 +142,8 @@ worded! {
         KernelCall => "the program did what only the kernel does with a connection; it is adopted again after some calls",
         /// A call after which the kernel has the connection until its end (docs/calls.md).
         KernelCallForGood => "the program did what a connection is left to the kernel for",
-        /// Rings were full, or a sender on this host leaves it to a device to cut what it sends.
-        FramesByKernel => "its frames went by the kernel, as the rings had no room; it is adopted again after some calls",
+        /// A sender on this host, or the kernel before an XDP program in generic mode, has segments longer than the port holds (before Linux 6.6).
+        FramesByKernel => "segments came that are longer than the port can hold; it is adopted again after some calls",
         /// The port or the interface.
         WayGone => "the interface or its port went away; it is adopted again after some calls",
         /// FIN, RST or urgent data came.

@@ -68,8 +68,8 @@ pub(crate) struct Streams {
     places: Vec<Option<Box<Stream>>>,
     by_connection: HashMap<ConnectionId, i32>,
     by_id: HashMap<SocketId, i32>,
-    /// Of each fd, the calls that the kernel gets the next time that frames of its connection go there for want of room.
-    calls_after_overflow: HashMap<i32, u16>,
+    /// Of each fd, the calls that the kernel gets the next time that a port cannot hold frames of its connection.
+    calls_after_too_long: HashMap<i32, u16>,
     /// By fd.
     lent: HashMap<i32, Lent>,
     /// So often connections were adopted that were over soon, and no other: see [`Sockets::learn_from_life`].

@@ -27,6 +27,10 @@ pub enum ReceiveChecksum {
     /// a sender on this machine that left the rest to its card: a virtual Ethernet pair. On a wire it would let
     /// corruption through.
     VerifyOrPartial,
+    /// It is verified here, and of a segment of TCP the sum of the pseudo header alone is good too. For a port whose frames the kernel has had before,
+    /// as in generic mode: it leaves segments so that it has verified and joined (GRO). A segment that was harmed on a wire passes as often as by
+    /// its own checksum, once in 65536.
+    VerifyOrJoined,
     /// Somebody verified it: the card, or the kernel.
     Verified,
 }

@@ -180,8 +180,14 @@ impl<'a> TcpSegment<'a> {
         if pseudo_header.bytes(self.bytes).is_valid() {
             return ChecksumState::Valid;
         }
-        let is_partial = pseudo_header.folded() == self.header.checksum;
-        if is_partial { ChecksumState::Partial } else { ChecksumState::Wrong }
+        if self.has_partial_checksum(pseudo_header) { ChecksumState::Partial } else { ChecksumState::Wrong }
+    }
+
+    /// Whether the checksum may be that of the pseudo header alone ([`ChecksumState::Partial`]); the segment's bytes are not looked at.
+    #[inline]
+    #[must_use]
+    pub fn has_partial_checksum(&self, pseudo_header: Sum) -> bool {
+        pseudo_header.folded() == self.header.checksum
     }
 }
 

@@ -128,7 +128,12 @@ impl Bed {
 
     /// Starts a script without the library.
     pub fn start_plain(&self, script: &str) -> Running {
-        self.start_command(self.cable.near(), program_under_test("python3"), script)
+        self.start_plain_at(self.cable.near(), script)
+    }
+
+    /// The same at an end of the cable.
+    pub fn start_plain_at(&self, end: &CableEnd, script: &str) -> Running {
+        self.start_command(end, program_under_test("python3"), script)
     }
 
     fn start_command(&self, end: &CableEnd, mut command: Command, script: &str) -> Running {

@@ -22,6 +22,7 @@ mod requests;
 mod shared_port;
 mod status_live;
 mod tcp_postgresql;
+mod tcp_bursts;
 mod tcp_processes;
 mod tcp_programs;
 mod tcp_servers;

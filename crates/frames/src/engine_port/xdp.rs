@@ -154,6 +154,18 @@ impl EnginePort for XdpPort {
         XdpPort::settle_overflow(self);
     }
 
+    fn dropped_segments(&self) -> u64 {
+        XdpPort::dropped_segments(self)
+    }
+
+    fn too_long_segments(&self) -> u64 {
+        XdpPort::too_long_segments(self)
+    }
+
+    fn find_lost(&mut self) {
+        XdpPort::find_lost(self);
+    }
+
     fn force_room(&mut self) {
         XdpPort::force_room(self);
     }

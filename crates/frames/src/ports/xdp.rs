@@ -513,6 +513,7 @@ fn open_sockets(
         huge_pages: config.huge_pages,
         keeps_memory_fd: config.hands_over,
         multi_buffer,
+        longest_frame_bytes: config.longest_frame_bytes(receiving),
     };
     let (tx_frames, prepared_frames) = (config.tx_frames, config.prepared_frames);
     for (at, &queue) in config.rx_queues.iter().enumerate() {

@@ -3,8 +3,11 @@
 //!
 //! A frame that is redirected to a socket without a buffer or a slot left for it is dropped by the kernel. With credits the program
 //! does not redirect it: the kernel gets it (`XDP_PASS`), and queues it at the socket that it is for, as long as that one's SO_RCVBUF
-//! has room; a segment of TCP it drops, and counts as if the kernel had got it. To keep the order, the program gives the kernel all later frames of the place too, until the reader has *settled*:
+//! has room. To keep the order, the program gives the kernel all later frames of the place too, until the reader has *settled*:
 //! read what was in the ring before, and taken over what the kernel got.
+//!
+//! A segment of TCP without room is dropped, and its sender sends it again: nobody settles, and what comes next is redirected if there is room. Settling
+//! also finds buffers that were lost on their way; where only TCP overflows, [`Credit::find_lost`] does.
 //!
 //! Each place of the map of sockets (queue and share) has three cache lines, by who writes them:
 //!
@@ -12,6 +15,8 @@
 //!   byte   0   redirected   buffers given to the socket so far                 the program, each frame
 //!   byte  64   passed       frames given to the kernel for want of room        the program, such a frame
 //!   byte  72   errors       ICMP errors given to the kernel; in place 0        the program, such a packet
+//!   byte  80   dropped      segments of TCP dropped for want of room           the program, such a frame
+//!   byte  88   too long     segments of TCP that no ring can hold              the program, such a frame
 //!   byte 128   until        what `redirected` may grow to                      the reader, now and then
 //!   byte 136   settled      what `passed` was when the reader had settled      the reader
 //!   byte 144   longest      the interface's MTU                                the reader, seldom
@@ -22,7 +27,9 @@
 //!
 //! A *bundle* is many datagrams that a sender on the same host left to the device to cut (`UDP_SEGMENT`). Over veth in generic mode they
 //! come uncut: as one packet, longer than the MTU. The kernel cuts them when it has them, so it gets them as if there were no room, and their
-//! order with others is kept too. They are counted as the fewest datagrams that they can be. A bundle within the MTU is not seen.
+//! order with others is kept too. They are counted as the fewest datagrams that they can be. A bundle within the MTU is not seen. A bundle of TCP is
+//! one long segment, and is redirected in as many buffers as it takes. Where the port has one buffer for a frame (before Linux 6.6) it is dropped
+//! and counted as too long, and its connection has to be given to the kernel.
 //!
 //! `errors` says nothing of room. An error message reaches a socket by the kernel, which tells nobody in user space without a system call.
 //! By this word a reader that finds a frame knows whether it has to ask first.
@@ -42,6 +49,8 @@ pub(super) const PLACE_BYTES: u32 = 192;
 pub(super) const REDIRECTED: i16 = 0;
 pub(super) const PASSED: i16 = 64;
 pub(super) const ERRORS: i16 = 72;
+pub(super) const DROPPED: i16 = 80;
+pub(super) const TOO_LONG: i16 = 88;
 pub(super) const UNTIL: i16 = 128;
 pub(super) const SETTLED: i16 = 136;
 pub(super) const LONGEST: i16 = 144;
@@ -49,6 +58,8 @@ pub(super) const LONGEST: i16 = 144;
 const PLACE_WORDS: usize = PLACE_BYTES as usize / 8;
 /// The reader raises `until` once for so many parts of its room: each store takes the cache line from the CPU that delivers.
 const RAISES_PER_ROOM: u64 = 4;
+/// Looks of the reader in which buffers that are on their way arrive: a look is 20 us or more after the one before.
+const LOOKS_UNTIL_LOST: u32 = 64;
 
 /// How the program counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -125,6 +136,12 @@ pub(crate) struct Credit {
     seen: u64,
     /// The program redirects whatever `passed` is.
     is_forced: bool,
+    /// What `dropped` and `too long` were at first, by readers before this one.
+    before: (u64, u64),
+    /// What `dropped` was when it was last looked at.
+    seen_dropped: u64,
+    /// Looks that are left until buffers count as lost, and the fewest that were on their way at any of them.
+    lost: (u32, u64),
 }
 
 impl Credit {
@@ -135,8 +152,20 @@ impl Credit {
             return None;
         }
         let words = words.clone();
-        let mut credit =
-            Credit { words, at, room: room.into(), returned: 0, until: 0, settled: 0, seen: 0, is_forced: false };
+        let mut credit = Credit {
+            words,
+            at,
+            room: room.into(),
+            returned: 0,
+            until: 0,
+            settled: 0,
+            seen: 0,
+            is_forced: false,
+            before: (0, 0),
+            seen_dropped: 0,
+            lost: (0, 0),
+        };
+        credit.before = (credit.load(DROPPED), credit.load(TOO_LONG));
         credit.returned = credit.load(REDIRECTED);
         credit.seen = credit.passed();
         credit.set_longest(u64::MAX);
@@ -198,6 +227,40 @@ impl Credit {
     #[inline]
     pub(crate) fn passed(&self) -> u64 {
         self.load(PASSED)
+    }
+
+    /// Segments of TCP that were dropped for want of room, since there is this reader.
+    #[inline]
+    pub(crate) fn dropped(&self) -> u64 {
+        self.load(DROPPED).wrapping_sub(self.before.0)
+    }
+
+    /// The same as no ring can hold them.
+    #[inline]
+    pub(crate) fn too_long(&self) -> u64 {
+        self.load(TOO_LONG).wrapping_sub(self.before.1)
+    }
+
+    /// The reader looks, and has `outstanding_frames` buffers. If segments were dropped of late, buffers that were redirected and have not come for
+    /// many looks were lost on their way, where the kernel found no place for them: there is room for as many again.
+    pub(crate) fn find_lost(&mut self, outstanding_frames: u32) {
+        let dropped = self.dropped();
+        let (looks, fewest) = &mut self.lost;
+        if *looks == 0 {
+            if dropped == self.seen_dropped {
+                return;
+            }
+            (self.seen_dropped, *looks, *fewest) = (dropped, LOOKS_UNTIL_LOST, u64::MAX);
+        }
+        let held = self.returned.wrapping_add(outstanding_frames.into());
+        let redirected = self.words.0[self.at + REDIRECTED as usize / 8].load(Ordering::Acquire);
+        // Below zero while more was taken over than the program has counted.
+        *fewest = (*fewest).min(redirected.wrapping_sub(held).cast_signed().max(0).cast_unsigned());
+        *looks -= 1;
+        if *looks == 0 && !self.is_forced && *fewest > 0 {
+            self.returned = self.returned.wrapping_add(*fewest);
+            self.show_until();
+        }
     }
 
     /// The kernel gets the place's frames.

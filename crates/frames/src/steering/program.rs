@@ -35,12 +35,15 @@ pub struct Capacity {
     pub frame_most_bytes: u32,
     /// A frame may lie in several buffers, and takes one more for each so many bytes. `None`: it lies in one.
     pub buffer_bytes: Option<u32>,
+    /// The program sees the beginning of a long frame, and the kernel has the rest in pieces. Else it has all in one: generic mode joins them for a
+    /// program that does not ask for pieces.
+    pub in_pieces: bool,
 }
 
 impl From<u32> for Capacity {
     /// Of frames that lie in one buffer each.
     fn from(frame_most_bytes: u32) -> Capacity {
-        Capacity { frame_most_bytes, buffer_bytes: None }
+        Capacity { frame_most_bytes, buffer_bytes: None, in_pieces: false }
     }
 }
 
@@ -130,7 +133,7 @@ pub(super) fn steer(
     let place = Place::OfShare { of: maps.shares_most };
     let redirect = |program: &mut Assembler| append_stamped_redirect(program, sockets, place, stamps, when);
     let instructions = instructions(maps, capacity, tags, redirect);
-    stamps::load_asking("nw_filters", &instructions, (stamps, tags), capacity.buffer_bytes.is_some())
+    stamps::load_asking("nw_filters", &instructions, (stamps, tags), capacity.in_pieces)
 }
 
 /// The same decision, told by the program's return value: the place in the map of sockets behind [`TOLD`].
@@ -140,7 +143,7 @@ pub(super) fn tell(maps: &Maps, capacity: Capacity) -> Result<Program, LoadError
         append_place(program, Place::OfShare { of: maps.shares_most });
         program.copy(R0, R2).add(R0, TOLD.cast_signed()).exit();
     };
-    stamps::load("nw_tell", &instructions(maps, capacity, None, tell), None, capacity.buffer_bytes.is_some())
+    stamps::load("nw_tell", &instructions(maps, capacity, None, tell), None, capacity.in_pieces)
 }
 
 /// More than any XDP action.
@@ -198,7 +201,7 @@ fn instructions(
 /// Gives the kernel what is too long for the port: AF_XDP would drop it. Changes `R1` and `R2`.
 fn append_length(program: &mut Assembler, capacity: Capacity, pass: Label) {
     let most_bytes = capacity.frame_most_bytes.cast_signed();
-    if capacity.buffer_bytes.is_some() {
+    if capacity.in_pieces {
         program.set(R1, most_bytes).load(Word, R2, R10, FRAME_BYTES);
     } else {
         program.load(Word, R1, R6, CONTEXT_DATA).load(Word, R2, R6, CONTEXT_DATA_END).add(R1, most_bytes); // one past the longest frame
@@ -221,9 +224,10 @@ fn append_owner(program: &mut Assembler, ways: Ways) {
 const TCP: i32 = Transport::Tcp.number() as i32;
 
 /// Counts the frame for the share in `R9`, or for the kernel where the share's socket has no room. A segment of TCP is dropped then: its sender
-/// sends it again, while a kernel that has the connection elsewhere, or not at all for a moment, would answer it.
+/// sends it again, while a kernel that has the connection elsewhere, or not at all for a moment, would answer it. It has no place in an order
+/// with datagrams, so what comes behind it is redirected as soon as there is room.
 fn append_credit(program: &mut Assembler, maps: &Maps, credits: &CreditMap, capacity: Capacity, pass: Label) {
-    let (full, bundle, count, room) = (program.label(), program.label(), program.label(), program.label());
+    let [full, bundle, fits, count, drop, long, room] = std::array::from_fn(|_| program.label());
     program.copy(R1, R6);
     append_place(program, Place::OfShare { of: maps.shares_most });
     program
@@ -234,22 +238,24 @@ fn append_credit(program: &mut Assembler, maps: &Maps, credits: &CreditMap, capa
         .call(HelperCall::MapLookup)
         .jump_if_equal(R0, 0, pass); // a queue without sockets
     if credits.has_bundles() {
-        // More than one datagram.
-        program.load(Word, R4, R10, PACKET_BYTES).load(Double, R3, R0, credits::LONGEST).jump_if_above(R4, R3, bundle);
+        // More than one datagram. Of TCP it is one segment, however long.
+        program
+            .load(Word, R5, R10, PROTOCOL)
+            .jump_if_equal(R5, TCP, fits)
+            .load(Word, R4, R10, PACKET_BYTES)
+            .load(Double, R3, R0, credits::LONGEST)
+            .jump_if_above(R4, R3, bundle)
+            .place(fits);
     }
-    append_length(program, capacity, pass);
-    program
-        .load(Double, R1, R0, credits::PASSED)
-        .load(Double, R2, R0, credits::SETTLED)
-        .jump_if_above(R1, R2, full) // the kernel has frames that come before this one
-        .load(Double, R3, R0, credits::REDIRECTED)
-        .load(Double, R2, R0, credits::UNTIL);
+    append_length(program, capacity, long);
+    program.load(Double, R1, R0, credits::PASSED).load(Double, R2, R0, credits::SETTLED).jump_if_above(R1, R2, full); // the kernel has frames that come before this one
+    if let Some(buffer_bytes) = capacity.buffer_bytes {
+        append_buffers(program, capacity, buffer_bytes.cast_signed()); // R4 = how many the frame takes
+    }
+    program.load(Double, R3, R0, credits::REDIRECTED).load(Double, R2, R0, credits::UNTIL);
     match capacity.buffer_bytes {
         None => program.jump_if_above(R2, R3, room),
-        Some(buffer_bytes) => program
-            .load(Word, R4, R10, FRAME_BYTES)
-            .add(R4, buffer_bytes.cast_signed() - 1)
-            .divide(R4, buffer_bytes.cast_signed()) // R4 = how many the frame takes
+        Some(_) => program
             .add_register(R3, R4) // with which there would be ...
             .jump_if_above(R3, R2, full) // ... more than there is room for
             .jump(room),
@@ -268,9 +274,19 @@ fn append_credit(program: &mut Assembler, maps: &Maps, credits: &CreditMap, capa
     }
     program
         .place(count)
+        .load(Word, R5, R10, PROTOCOL)
+        .jump_if_equal(R5, TCP, drop)
         .add_to_memory(R0, credits::PASSED, R1)
-        .load(Word, R1, R10, PROTOCOL)
-        .jump_if_not_equal(R1, TCP, pass)
+        .jump(pass)
+        .place(long) // of TCP, nobody can have it
+        .load(Word, R5, R10, PROTOCOL)
+        .jump_if_not_equal(R5, TCP, pass)
+        .set(R1, 1)
+        .add_to_memory(R0, credits::TOO_LONG, R1)
+        .set(R0, XDP_DROP.cast_signed())
+        .exit()
+        .place(drop)
+        .add_to_memory(R0, credits::DROPPED, R1)
         .set(R0, XDP_DROP.cast_signed())
         .exit()
         .place(room);
@@ -280,6 +296,31 @@ fn append_credit(program: &mut Assembler, maps: &Maps, credits: &CreditMap, capa
         (Counting::SeveralCpus, None) => program.set(R1, 1).add_to_memory(R0, credits::REDIRECTED, R1),
         (Counting::SeveralCpus, Some(_)) => program.add_to_memory(R0, credits::REDIRECTED, R4),
     };
+}
+
+/// `R4` = how many buffers of so many bytes the frame takes. Keeps `R0`; changes `R1` to `R5`, and `R8`.
+fn append_buffers(program: &mut Assembler, capacity: Capacity, buffer_bytes: i32) {
+    let one = program.label();
+    program.set(R4, 1);
+    // Most frames take one, and a division takes time.
+    if capacity.in_pieces {
+        program.load(Word, R5, R10, FRAME_BYTES).jump_if_below(R5, buffer_bytes + 1, one).copy(R4, R5);
+    } else {
+        let several = program.label();
+        program
+            .load(Word, R1, R6, CONTEXT_DATA)
+            .load(Word, R2, R6, CONTEXT_DATA_END)
+            .add(R1, buffer_bytes)
+            .jump_if_above(R2, R1, several)
+            .jump(one)
+            .place(several)
+            .copy(R8, R0)
+            .copy(R1, R6)
+            .call(HelperCall::FrameLength)
+            .copy(R4, R0)
+            .copy(R0, R8);
+    }
+    program.add(R4, buffer_bytes - 1).divide(R4, buffer_bytes).place(one);
 }
 
 /// Types of ICMP messages that are no errors.
@@ -320,7 +361,7 @@ fn append_classes(program: &mut Assembler, maps: &Maps, capacity: Capacity, ways
         .copy(R6, R1) // the context, for after the calls
         .load(Word, R7, R1, CONTEXT_DATA) // first byte of the frame
         .load(Word, R8, R1, CONTEXT_DATA_END); // one past its last linear byte
-    if capacity.buffer_bytes.is_some() {
+    if capacity.in_pieces {
         program.call(HelperCall::FrameLength).store(Word, R10, FRAME_BYTES, R0).store(Word, R10, REST_BYTES, R0);
     }
     if maps.has_bundles() {
@@ -367,7 +408,7 @@ fn append_ethernet(program: &mut Assembler, capacity: Capacity, ways: Ways) {
                 .and(R1, 0xfff) // the number
                 .store(Half, R10, SEEN_VLAN, R1);
         }
-        if capacity.buffer_bytes.is_some() {
+        if capacity.in_pieces {
             program.load(Word, R1, R10, REST_BYTES).add(R1, -TAG_BYTES).store(Word, R10, REST_BYTES, R1);
         }
         program
@@ -521,7 +562,7 @@ fn append_transport(program: &mut Assembler, icmp: (i32, Label), pass: Label) ->
 
 /// Goes to `otherwise` unless the frame has the number of bytes in `R4` from `start` on. Changes `R0` and `R3`.
 fn packet_ends_within(program: &mut Assembler, start: i32, capacity: Capacity, otherwise: Label) {
-    if capacity.buffer_bytes.is_some() {
+    if capacity.in_pieces {
         program
             .copy(R0, R4)
             .add(R0, start) // the packet's end ...

@@ -1017,7 +1017,7 @@ fn long_frame_v6(frame_bytes: usize) -> Vec<u8> {
 fn frame_in_several_buffers_is_judged_by_its_whole_length_and_counted_by_buffers() {
     const ROOM: u32 = 6;
     let Some(bench) = Bench::or_skip() else { return };
-    let capacity = Capacity { frame_most_bytes: 3 * 3840, buffer_bytes: Some(3840) };
+    let capacity = Capacity { frame_most_bytes: 3 * 3840, buffer_bytes: Some(3840), in_pieces: true };
     for counting in [Counting::OneCpu, Counting::SeveralCpus] {
         let table = SteeringTable::with_credits(NEAR, capacity, SHARES, 1, counting).unwrap();
         table.add(udp(HOST, 7000)).unwrap();
@@ -1047,7 +1047,7 @@ fn frame_in_several_buffers_is_judged_by_its_whole_length_and_counted_by_buffers
 #[test]
 fn packet_beyond_the_mtu_in_generic_mode_is_a_bundle_and_the_kernels_with_all_behind_it() {
     let Some(bench) = Bench::or_skip() else { return };
-    let wide = Capacity { frame_most_bytes: 4 * 3840, buffer_bytes: Some(3840) };
+    let wide = Capacity { frame_most_bytes: 4 * 3840, buffer_bytes: Some(3840), in_pieces: true };
     for capacity in [Capacity::from(2000), wide] {
         let table = SteeringTable::with_credits(NEAR, capacity, SHARES, 1, Counting::SeveralCpus).unwrap();
         table.add(udp(HOST, 7000)).unwrap();
@@ -1067,6 +1067,63 @@ fn packet_beyond_the_mtu_in_generic_mode_is_a_bundle_and_the_kernels_with_all_be
                 credit.settle(0);
                 assert_eq!(decided(&long_frame(60)), XDP_REDIRECT);
             }
+        }
+    }
+}
+
+/// A segment to port 7000 in a frame of this length.
+fn long_segment(frame_bytes: usize) -> Vec<u8> {
+    let builder =
+        PacketBuilder::ethernet2([2; 6], MAC).ipv4(SOURCE.octets(), HOST.octets(), 64).tcp(9999, 7000, 1, 1000);
+    let mut frame = Vec::new();
+    builder.write(&mut frame, &vec![0x5a; frame_bytes - 54]).unwrap();
+    frame
+}
+
+#[test]
+fn segment_of_tcp_without_room_is_dropped_and_what_comes_behind_it_is_not() {
+    let Some(bench) = Bench::or_skip() else { return };
+    let segment = tcp_v4(HOST, 7000);
+    for counting in [Counting::OneCpu, Counting::SeveralCpus] {
+        let (table, program) = with_credits(&bench, counting);
+        table.add(tcp(HOST, 7000)).unwrap();
+        let decided = |frame: &[u8]| bench.cable.near(|| program.test_run_on(frame, bench.ifindex, 0)).unwrap().retval;
+        let mut credit = Credit::open(&table.credit_words().unwrap().unwrap(), 0, 8).unwrap();
+        (0..8).for_each(|_| assert_eq!(decided(&segment), XDP_REDIRECT));
+        (0..3).for_each(|_| assert_eq!(decided(&segment), XDP_DROP));
+        assert_eq!((credit.dropped(), credit.passed(), credit.is_overflowing()), (3, 0, false), "{counting:?}");
+        credit.give_back(4);
+        assert_eq!([&udp_v4(HOST, 7000), &segment].map(|frame| decided(frame)), [XDP_REDIRECT; 2], "nobody settled");
+        // Two of those that were redirected never come.
+        (0..64).for_each(|_| credit.find_lost(4));
+        assert_eq!([(); 4].map(|()| decided(&segment)), [XDP_REDIRECT; 4], "{counting:?}");
+        assert_eq!((decided(&segment), credit.dropped()), (XDP_DROP, 4));
+        assert_eq!(decided(&udp_v4(HOST, 7000)), XDP_PASS);
+        credit.give_back(8);
+        assert_eq!((decided(&segment), credit.dropped()), (XDP_DROP, 5), "the kernel has a datagram that comes first");
+        let next = Credit::open(&table.credit_words().unwrap().unwrap(), 0, 8).unwrap();
+        assert_eq!((next.dropped(), next.too_long()), (0, 0), "another reader's");
+    }
+}
+
+#[test]
+fn bundle_of_tcp_is_one_long_segment_or_dropped_and_counted() {
+    let Some(bench) = Bench::or_skip() else { return };
+    let long = Capacity { frame_most_bytes: 20 * 1000, buffer_bytes: Some(1000), in_pieces: true };
+    let in_one = Capacity { in_pieces: false, ..long };
+    for (capacity, wanted) in [(long, XDP_REDIRECT), (in_one, XDP_REDIRECT), (Capacity::from(2000), XDP_DROP)] {
+        let table = SteeringTable::with_credits(NEAR, capacity, SHARES, 1, Counting::SeveralCpus).unwrap();
+        table.add(tcp(HOST, 7000)).unwrap();
+        let program = table.program(&bench.sockets).unwrap();
+        let decided = |frame: &[u8]| bench.cable.near(|| program.test_run_on(frame, bench.ifindex, 0)).unwrap().retval;
+        let credit = Credit::open(&table.credit_words().unwrap().unwrap(), 0, 5).unwrap();
+        credit.set_longest(1500);
+        assert_eq!(decided(&long_segment(3000)), wanted);
+        assert_eq!(decided(&long_segment(1514)), XDP_REDIRECT, "behind it");
+        let is_held = wanted == XDP_REDIRECT;
+        assert_eq!((credit.too_long(), credit.is_overflowing()), (u64::from(!is_held), false));
+        if is_held {
+            assert_eq!(decided(&long_segment(1514)), XDP_DROP, "all five buffers are taken");
         }
     }
 }

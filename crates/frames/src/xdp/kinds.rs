@@ -23,10 +23,11 @@ use crate::test_cable::{NEAR, cable_or_skip, ip};
 const MARK: NonZeroU64 = NonZeroU64::new(0x0123_4567_89ab_cdef).unwrap();
 /// Shares of the ports.
 const SHARES: u32 = 8;
-/// Of a port's buffers, of jumbo frames, and no limit; of jumbo frames in several buffers.
-fn capacities() -> [Capacity; 4] {
-    let jumbo = Capacity { frame_most_bytes: 9018, buffer_bytes: Some(3840) };
-    [3000.into(), 9018.into(), (1 << 16).into(), jumbo]
+/// Of a port's buffers, of jumbo frames, and no limit; of jumbo frames in several buffers; of bundles in generic mode.
+fn capacities() -> [Capacity; 5] {
+    let jumbo = Capacity { frame_most_bytes: 9018, buffer_bytes: Some(3840), in_pieces: true };
+    let bundles = Capacity { frame_most_bytes: 65_557, buffer_bytes: Some(1792), in_pieces: false };
+    [3000.into(), 9018.into(), (1 << 16).into(), jumbo, bundles]
 }
 
 /// A kind of program.

@@ -183,7 +183,7 @@ pub const CONNECTIONS: &[(&str, Connection)] = &[
         Connection::Released,
     ),
     (
-        "the kernel gets its frames, as the rings are full or a sender on this machine leaves it to a device to cut what it sends",
+        "before Linux 6.6, a segment comes that is longer than a buffer of the port, as a sender on this machine left it to a device to cut, or the kernel joined it",
         Connection::Released,
     ),
     ("the far end sends a FIN, a reset, or urgent data", Connection::Left),

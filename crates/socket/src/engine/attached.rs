@@ -1,6 +1,6 @@
 //! An interface with a port.
 
-use nearwire_frames::ports::xdp::TimesWanted;
+use nearwire_frames::ports::xdp::{TimesWanted, XdpMode};
 use nearwire_frames::{EnginePort, PortError};
 use nearwire_stack::{PortId, ReceiveChecksum};
 
@@ -23,9 +23,13 @@ pub struct Attached<P> {
     /// It can no more, and why.
     pub(super) failed: Option<Reason>,
     pub(super) told_dropped_frames: u64,
+    /// What [`EnginePort::too_long_segments`] was when connections were last released for it.
+    pub(super) seen_too_long: u64,
     /// Received when it was last asked whether it receives.
     pub(super) checked_frames: u64,
     pub(super) is_veth: bool,
+    /// The kernel has had its frames before.
+    is_generic: bool,
 }
 
 impl<P: EnginePort> Attached<P> {
@@ -34,11 +38,13 @@ impl<P: EnginePort> Attached<P> {
             ifindex,
             name: name.to_owned(),
             description: port.describe(),
+            is_generic: port.about().mode == XdpMode::Generic.name(),
             port,
             port_id,
             unsent_queues: 0,
             failed: None,
             told_dropped_frames: 0,
+            seen_too_long: 0,
             checked_frames: 0,
             is_veth,
         }
@@ -62,6 +68,10 @@ impl<P: EnginePort> Attached<P> {
     /// arrives has the sum of the pseudo header alone. On any other device that would be corruption let through.
     #[inline]
     pub(super) const fn receive_checksum(&self) -> ReceiveChecksum {
-        if self.is_veth { ReceiveChecksum::VerifyOrPartial } else { ReceiveChecksum::Verify }
+        match (self.is_veth, self.is_generic) {
+            (true, _) => ReceiveChecksum::VerifyOrPartial,
+            (false, true) => ReceiveChecksum::VerifyOrJoined,
+            (false, false) => ReceiveChecksum::Verify,
+        }
     }
 }

@@ -144,6 +144,7 @@ impl<H: Host> Engine<H> {
         self.followed_ticks = self.looked_ticks;
         self.errors_looked = self.errors_passed();
         self.heeds_errors = self.error_waits.is_left(now.ticks);
+        self.interfaces.attached.iter_mut().for_each(|attached| attached.port.find_lost());
         self.follow_capture_request(now);
         self.follow_capture();
         let mut shadow = shadow;

@@ -13,6 +13,17 @@ impl<H: Host> Engine<H> {
         self.is_holding || self.interfaces.attached.iter().any(|attached| attached.port.is_overflowing())
     }
 
+    /// Whether segments of connections were dropped since this was last asked as no ring can hold them.
+    #[inline]
+    pub(crate) fn take_too_long(&mut self) -> bool {
+        let mut is_news = false;
+        for attached in &mut self.interfaces.attached {
+            let too_long = attached.port.too_long_segments();
+            is_news |= std::mem::replace(&mut attached.seen_too_long, too_long) != too_long;
+        }
+        is_news
+    }
+
     /// Whether there is a frame in any port.
     pub(crate) fn has_frames(&self) -> bool {
         self.interfaces.attached.iter().any(|attached| attached.port.has_frames())

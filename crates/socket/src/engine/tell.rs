@@ -95,7 +95,7 @@ impl<H: Host> Engine<H> {
     /// Frames that the kernel had for the ports and dropped.
     pub(crate) fn tell_port_drops(&mut self) {
         for attached in &mut self.interfaces.attached {
-            let dropped_frames = attached.port.statistics().receive_dropped_frames;
+            let dropped_frames = attached.port.statistics().receive_dropped_frames + attached.port.dropped_segments();
             let more = dropped_frames.saturating_sub(attached.told_dropped_frames);
             attached.told_dropped_frames = dropped_frames;
             self.page.count(Counter::FramesDropped, more);

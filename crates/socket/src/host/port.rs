@@ -449,6 +449,18 @@ impl EnginePort for HostPort {
         EnginePort::settle_overflow(&mut self.port);
     }
 
+    fn dropped_segments(&self) -> u64 {
+        EnginePort::dropped_segments(&self.port)
+    }
+
+    fn too_long_segments(&self) -> u64 {
+        EnginePort::too_long_segments(&self.port)
+    }
+
+    fn find_lost(&mut self) {
+        EnginePort::find_lost(&mut self.port);
+    }
+
     fn force_room(&mut self) {
         EnginePort::force_room(&mut self.port);
     }

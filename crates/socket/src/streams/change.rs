@@ -52,7 +52,7 @@ impl<H: Host> Sockets<H> {
         self.table.reserve(id);
         self.table.name(fd, id);
         self.allow_first_calls(fd);
-        self.streams.calls_after_overflow.remove(&fd);
+        self.streams.calls_after_too_long.remove(&fd);
         self.mistake.is_none() && !self.has_io_uring
     }
 
@@ -253,13 +253,13 @@ impl<H: Host> Sockets<H> {
         std::mem::forget(std::mem::take(&mut self.streams));
     }
 
-    /// The rings have no room, or a sender on this machine leaves it to a device to cut what it sends: the kernel gets the frames of all
-    /// connections, so it has these until that has been so for no one of them for some time.
+    /// A sender on this machine leaves it to a device to cut what it sends, and the kernel has one buffer for a frame (before Linux 6.6): such segments were
+    /// dropped. It has all connections until that has been so for no one of them for some time.
     #[cold]
-    pub(super) fn release_overflown(&mut self) {
+    pub(super) fn release_too_long(&mut self) {
         for fd in self.streams.fds() {
             self.release_now(fd, Reason::FramesByKernel);
-            let calls = self.streams.calls_after_overflow.entry(fd).or_insert(CALLS_UNTIL_TRIED_AGAIN);
+            let calls = self.streams.calls_after_too_long.entry(fd).or_insert(CALLS_UNTIL_TRIED_AGAIN);
             direct::allow(fd, *calls);
             *calls = calls.saturating_mul(CALLS_GROW_BY);
         }

@@ -189,8 +189,8 @@ impl<H: Host> Sockets<H> {
         }
         self.take_in_frames();
         self.follow_streams();
-        if self.engine_ref().is_some_and(Engine::is_overflowing) {
-            self.release_overflown();
+        if self.engine().is_some_and(Engine::take_too_long) {
+            self.release_too_long();
         }
         self.look_if_due();
         true

@@ -99,10 +99,10 @@ impl Tcp {
 }
 
 fn has_good_checksum(known: ReceiveChecksum, wire: &TcpSegment<'_>, pseudo: Sum) -> bool {
-    known == ReceiveChecksum::Verified
-        || match wire.checksum_state(pseudo) {
-            ChecksumState::Valid => true,
-            ChecksumState::Partial => known == ReceiveChecksum::VerifyOrPartial,
-            ChecksumState::Absent | ChecksumState::Wrong => false,
-        }
+    match known {
+        ReceiveChecksum::Verified => true,
+        // First, as it does not look at the bytes, of which a segment that its sender left uncut has up to 64 KiB.
+        ReceiveChecksum::VerifyOrPartial | ReceiveChecksum::VerifyOrJoined if wire.has_partial_checksum(pseudo) => true,
+        _ => wire.checksum_state(pseudo) == ChecksumState::Valid,
+    }
 }

@@ -11,10 +11,10 @@ const TX_FRAMES: u32 = 64;
 /// Receive buffers of all queues where the program does not say how much memory it wants.
 const MEMORY_BYTES: u64 = 16 << 20;
 const FILL_FRAMES_LEAST: u32 = 256;
-const FILL_FRAMES_MOST: u32 = 4096;
+const FILL_FRAMES_MOST: u32 = 8192;
 /// A program that does not read keeps its ring's buffers from the others. Shorter rings would give bursts to the kernel; how much of its ring a share
 /// may fill, so that all together leave some, the port decides when it is handed over.
-const RINGS_FILL: u32 = 16;
+const RINGS_FILL: u32 = 8;
 
 /// The ways to open an interface, the likely fastest first, but last those by which only one share could get frames.
 pub(super) fn ways(facts: &InterfaceFacts) -> Vec<XdpConfig> {

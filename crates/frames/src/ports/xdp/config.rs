@@ -13,6 +13,8 @@ use crate::xdp::redirect::place_of;
 
 /// Slots that are left free for frames that are counted late: a round of a driver's is of 64.
 const MARGIN_FRAMES: u32 = 128;
+/// A packet as long as IP has them, behind an Ethernet header and two tags.
+pub(super) const BUNDLE_FRAME_BYTES: usize = 65_535 + 14 + 2 * 4;
 
 /// More buffers a queue than this are no use to a driver's ring, and megabytes of memory.
 const FILL_FRAMES_MOST: u32 = 8192;
@@ -236,8 +238,22 @@ impl XdpConfig {
         (facts.frame_most_bytes() as u32).div_ceil(self.buffer_bytes())
     }
 
+    /// Segments of TCP may come that a sender on the same host left to its device to cut (TSO over veth), and are for sockets: drivers' own
+    /// programs see them cut.
+    pub(super) fn takes_bundles(&self) -> bool {
+        self.mode == XdpMode::Generic && self.overflow == Overflow::Kernel
+    }
+
+    /// Bytes of the longest frame of an interface that can be received, in several buffers.
+    pub(super) fn longest_frame_bytes(&self, facts: &InterfaceFacts) -> usize {
+        if self.takes_bundles() { BUNDLE_FRAME_BYTES.max(facts.frame_most_bytes()) } else { facts.frame_most_bytes() }
+    }
+
     /// Frames of the interfaces are to lie in several buffers, if the kernel lets them.
     pub(super) fn wants_multi_buffer(&self, interfaces: [&InterfaceFacts; 2]) -> bool {
+        if self.takes_bundles() {
+            return true;
+        }
         let is_long = |facts: &&InterfaceFacts| facts.is_jumbo() || self.frame_buffers(facts) > 1;
         // Where the kernel does not say, binding does.
         let takes = |facts: &InterfaceFacts| match xdp_zero_copy_segments(facts.ifindex) {

@@ -8,7 +8,7 @@
 //!    [`XdpPort::settle_overflow`]. A frame that the kernel gets after 1 makes 4 have no effect on its queue.
 
 use super::XdpPort;
-use super::config::{Overflow, XdpConfig, XdpMode};
+use super::config::{BUNDLE_FRAME_BYTES, Overflow, XdpConfig, XdpMode};
 use super::receive::Receiver;
 use crate::PortError;
 use crate::steering::{Capacity, Counting, Credit, SteeringTable};
@@ -22,9 +22,12 @@ pub(super) fn steering_table(
     multi_buffer: Option<u32>,
 ) -> Result<SteeringTable, PortError> {
     let buffer_bytes = config.buffer_bytes();
+    let by_mtu_bytes = multi_buffer.unwrap_or(1) * buffer_bytes;
+    let takes_bundles = config.takes_bundles() && multi_buffer.is_some();
     let capacity = Capacity {
-        frame_most_bytes: multi_buffer.unwrap_or(1) * buffer_bytes,
+        frame_most_bytes: if takes_bundles { by_mtu_bytes.max(BUNDLE_FRAME_BYTES as u32) } else { by_mtu_bytes },
         buffer_bytes: multi_buffer.map(|_| buffer_bytes),
+        in_pieces: multi_buffer.is_some_and(|buffers| buffers > 1 || !takes_bundles),
     };
     if config.overflow == Overflow::Drop {
         return SteeringTable::new(&config.interface, capacity, config.shares);
@@ -111,6 +114,23 @@ impl XdpPort {
     /// of them that was taken over before.
     pub fn end_force(&mut self) -> u64 {
         self.receivers.iter_mut().map(|receiver| u64::from(receiver.end_force())).sum()
+    }
+
+    /// Segments of TCP that were dropped for want of room, since the port or the share was opened.
+    #[must_use]
+    pub fn dropped_segments(&self) -> u64 {
+        self.receivers.iter().filter_map(Receiver::credit).map(Credit::dropped).sum()
+    }
+
+    /// The same of segments that no ring of the port can hold.
+    #[must_use]
+    pub fn too_long_segments(&self) -> u64 {
+        self.receivers.iter().filter_map(Receiver::credit).map(Credit::too_long).sum()
+    }
+
+    /// Looks for buffers that were lost on their way, if segments were dropped of late. To be called now and then.
+    pub fn find_lost(&mut self) {
+        self.receivers.iter_mut().for_each(Receiver::find_lost);
     }
 
     /// Error messages of ICMP that the kernel got by this port's program, wrapping. One is counted before the kernel has it.

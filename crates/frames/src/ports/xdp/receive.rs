@@ -168,12 +168,25 @@ impl Receiver {
         self.credit.as_ref().is_some_and(Credit::is_full_again)
     }
 
-    fn settle_by<R>(&mut self, settle: impl FnOnce(&mut Credit, u32) -> R) -> Option<R> {
+    /// See [`super::XdpPort::find_lost`].
+    pub(super) fn find_lost(&mut self) {
+        let outstanding_frames = self.outstanding_frames();
+        if let Some(credit) = &mut self.credit {
+            credit.find_lost(outstanding_frames);
+        }
+    }
+
+    /// Buffers that came and were not given back.
+    fn outstanding_frames(&self) -> u32 {
         let kept_frames = match &self.fill {
             Fill::Own(_) => self.kept_frames,
             Fill::Shared(fill) => fill.kept_frames(),
         };
-        let outstanding_frames = kept_frames + self.rx.waiting();
+        kept_frames + self.rx.waiting()
+    }
+
+    fn settle_by<R>(&mut self, settle: impl FnOnce(&mut Credit, u32) -> R) -> Option<R> {
+        let outstanding_frames = self.outstanding_frames();
         let credit = self.credit.as_mut().filter(|credit| credit.is_overflowing())?;
         Some(settle(credit, outstanding_frames))
     }

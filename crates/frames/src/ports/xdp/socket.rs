@@ -59,6 +59,8 @@ pub(super) struct SocketSpec<'a> {
     pub keeps_memory_fd: bool,
     /// Frames may lie in several buffers.
     pub multi_buffer: bool,
+    /// Bytes of the longest frame that comes so.
+    pub longest_frame_bytes: usize,
 }
 
 /// An opened socket's halves.
@@ -94,6 +96,7 @@ impl<'f> SocketSpec<'f> {
             huge_pages: false,
             keeps_memory_fd: false,
             multi_buffer: false,
+            longest_frame_bytes: facts.frame_most_bytes(),
         }
     }
 
@@ -196,7 +199,7 @@ impl<'f> SocketSpec<'f> {
         }
         fill.ring().submit();
         let receiver = Receiver::new(socket.clone(), rx, Fill::Own(fill));
-        let frame_most_bytes = self.facts.frame_most_bytes().next_multiple_of(self.frame_size_bytes as usize);
+        let frame_most_bytes = self.longest_frame_bytes.next_multiple_of(self.frame_size_bytes as usize);
         Ok(Some(if self.multi_buffer { receiver.with_assembly(frame_most_bytes) } else { receiver }))
     }
 
