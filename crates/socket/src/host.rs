@@ -36,6 +36,15 @@ pub use port::HostPort;
 pub use this::ThisHost;
 pub(crate) use this::{FILL_FRAMES, try_program};
 
+/// What the kernel, or the device, does to segments of TCP.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Offloads {
+    /// Long ones are cut when they are sent (TSO, GSO).
+    pub cuts: bool,
+    /// Those that come are joined (GRO).
+    pub joins: bool,
+}
+
 /// See the module.
 pub trait Host: Clone + Debug + 'static {
     /// Its ports.
@@ -65,6 +74,11 @@ pub trait Host: Clone + Debug + 'static {
     /// # Errors
     /// There is none of this index.
     fn interface_name(&self, ifindex: u32) -> io::Result<String>;
+
+    /// How the kernel's path over an interface deals with long segments of TCP.
+    fn offloads(&self, _name: &str) -> Offloads {
+        Offloads::default()
+    }
 
     /// What an interface is.
     ///

@@ -152,6 +152,8 @@ worded! {
         FarEndSilent => "the far end did not answer, and its connection was given up",
         /// Long segments were sent twice for nothing.
         PathInDoubt => "the far end did not acknowledge long segments, which a router may not let pass; it is adopted again after some calls",
+        /// `auto` only.
+        Bulk => "it moves much at once, which the kernel does faster; it is adopted again after some calls that move less",
     }
 }
 
@@ -216,6 +218,7 @@ impl Reason {
                 | Self::NotUsed
                 | Self::FewDatagrams
                 | Self::CpusWanted
+                | Self::Bulk
                 | Self::HandedOverByExec
                 | Self::PassedToProcess
                 | Self::ShutDown

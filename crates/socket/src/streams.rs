@@ -13,6 +13,7 @@
 //! A thread may compute for long: the timer thread does what is due then ([`Sockets::drive_streams`]).
 
 mod asked;
+mod bulk;
 mod change;
 mod lent;
 mod options;
@@ -72,6 +73,8 @@ pub(crate) struct Streams {
     calls_after_too_long: HashMap<i32, u16>,
     /// By fd.
     lent: HashMap<i32, Lent>,
+    /// By fd, those that move bulk, or have.
+    bulk: HashMap<i32, bulk::Moved>,
     /// So often connections were adopted that were over soon, and no other: see [`Sockets::learn_from_life`].
     short_lives: u32,
     /// Some are to be released as soon as the kernel has a route.

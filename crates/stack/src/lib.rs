@@ -121,8 +121,9 @@ pub use tables::{
     Update,
 };
 pub use tcp::{
-    AdoptError, CongestionControl, ConnectionId, ExportError, Keepalive, OutgoingSegment, TcpCallError, TcpCounters,
-    TcpError, TcpFacts, TcpInfo, TcpOptions, TcpReadiness, TcpRoundTrip, TcpTimestamp, TcpWindow,
+    AdoptError, BULK_CALL_BYTES, BULK_RECEIVED_BYTES, BULK_SENT_BYTES, CongestionControl, ConnectionId, ExportError,
+    Keepalive, OutgoingSegment, TcpCallError, TcpCounters, TcpError, TcpFacts, TcpInfo, TcpOptions, TcpReadiness,
+    TcpRoundTrip, TcpTimestamp, TcpWindow,
 };
 pub use udp::{
     BindError, ConnectError, Datagram, EndpointId, FamilyOptions, MembershipError, MovedEndpoint, MulticastInterface,

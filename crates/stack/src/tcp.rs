@@ -8,6 +8,7 @@
 //!                 acknowledged.rs   delivered, round trip, losses, window     sender.rs, scoreboard.rs, rack.rs, recovery.rs, congestion.rs
 //!                 receive_buffer.rs payload, in order or early                receiver.rs: when it is acknowledged
 //!  calls    -> calls.rs: adopt, write, read, shut down, abort, export, remove
+//!                 bulk.rs: whether the kernel would be faster
 //!  time     -> wheel.rs: whose deadline has passed -> timers.rs
 //!  any of them -> output.rs: which segment is next -> transmit.rs, flow.rs: a frame, written into memory that a port lends
 //! ```
@@ -21,6 +22,7 @@
 
 mod acknowledged;
 mod arrival;
+mod bulk;
 mod calls;
 mod congestion;
 mod connection;
@@ -50,6 +52,7 @@ mod wheel;
 
 use std::collections::{HashMap, VecDeque};
 
+pub use bulk::{BULK_CALL_BYTES, BULK_RECEIVED_BYTES, BULK_SENT_BYTES};
 pub use calls::TcpCallError;
 pub use congestion::CongestionControl;
 pub use connection::TcpError;

@@ -22,6 +22,7 @@ pub mod reuseport;
 pub mod shared_words;
 pub mod socket;
 pub mod tcp_repair;
+pub mod tcp_traffic;
 pub mod tsc;
 pub mod tun;
 pub mod usage;

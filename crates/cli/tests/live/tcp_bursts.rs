@@ -117,3 +117,67 @@ fn segment_that_its_sender_left_to_a_device_to_cut_reaches_its_connection() {
     assert_eq!((counter(&server, "connections_adopted"), counter(&server, "connections_released")), (1, 0));
     assert!(counter(&server, "frames_received") < 20 * 60_000 / 1448, "the sender has cut them");
 }
+
+const STREAMS: &str = "
+listener = socket.create_server((near, PORT))
+print('ready', flush=True)
+def ping_pong(connection, count):
+    for _ in range(count): connection.send(connection.recv(100))
+small, _ = listener.accept()
+ping_pong(small, 20)
+step()
+small.sendall(bytes(32 << 20))
+step()
+ping_pong(small, 1000)
+step()
+large, _ = listener.accept()
+for _ in range(100): large.sendall(bytes(128 << 10))
+step()
+";
+
+const READER: &str = "
+def read(connection, count):
+    while count: count -= len(connection.recv(min(count, 1 << 20)))
+def ping_pong(connection, count):
+    for _ in range(count): connection.send(b'x'); assert connection.recv(100) == b'x'
+small = socket.create_connection((near, PORT), timeout=30)
+small.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+ping_pong(small, 20)
+read(small, 32 << 20)
+ping_pong(small, 1000)
+large = socket.create_connection((near, PORT), timeout=30)
+read(large, 100 * (128 << 10))
+step()
+";
+
+/// What the rows of connections say, and how many were adopted.
+fn rows(program: &Running) -> (Vec<Option<String>>, u64) {
+    let status = status_of(&program.pid());
+    let sockets = status["sockets"].as_array().unwrap().iter();
+    let reasons = sockets.map(|socket| socket["reason"].as_str().map(str::to_owned)).collect();
+    (reasons, status["counters"]["connections_adopted"].as_u64().unwrap_or(0))
+}
+
+#[test]
+fn connection_that_sends_bulk_is_the_kernels_as_long_as_it_does_and_from_the_beginning() {
+    let Some(bed) = Bed::lay() else { return };
+    let (near, far) = (bed.cable.near(), bed.cable.far());
+    let script = |text: &str| text.replace("PORT", "7502");
+    let variables = [("NEARWIRE_ADOPT", "auto"), ("NEARWIRE_SPIN", "50us")];
+    let mut server = bed.run_as_with(near, 0, &script(STREAMS), &variables);
+    assert_eq!(line(&mut server), "ready");
+    let mut reader = bed.start_plain_at(far, &script(READER));
+    let bulk = || Some("Bulk".to_owned());
+    server.step();
+    assert_eq!(rows(&server), (vec![None], 1));
+    server.say("");
+    server.step();
+    assert_eq!(rows(&server), (vec![bulk()], 1), "it sends");
+    server.say("");
+    server.step();
+    assert_eq!(rows(&server), (vec![None], 2), "it answers");
+    server.say("");
+    server.step();
+    assert_eq!(rows(&server), (vec![None, bulk()], 2), "one that sends from the beginning");
+    reader.step();
+}

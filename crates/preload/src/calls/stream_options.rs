@@ -130,6 +130,7 @@ fn put(told: &mut [u8], at: usize, value: u64) {
 /// What the stack knows of a connection in place of what the shadow does.
 fn amend(told: &mut [u8], info: &TcpInfo) {
     const TCP_CA_RECOVERY: u8 = 3;
+    const TCPI_OPT_SACK: u8 = 2;
     let segments = |bytes: u32| u64::from(bytes.div_ceil(info.segment_bytes.max(1)));
     let us = |ns: u64| ns / 1000;
     // `TCP_INFINITE_SSTHRESH`.
@@ -142,6 +143,9 @@ fn amend(told: &mut [u8], info: &TcpInfo) {
     {
         told.get_mut(at).into_iter().for_each(|field| *field = byte);
     }
+    // A parked shadow has none.
+    let sack = if info.has_selective_acknowledgement { TCPI_OPT_SACK } else { 0 };
+    told.get_mut(5).into_iter().for_each(|options| *options |= sack);
     for (at, value) in [
         (8, us(info.retransmit_timeout_ns)),
         (16, info.segment_bytes.into()),

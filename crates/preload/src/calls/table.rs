@@ -186,6 +186,7 @@ pub const CONNECTIONS: &[(&str, Connection)] = &[
         "before Linux 6.6, a segment comes that is longer than a buffer of the port, as a sender on this machine left it to a device to cut, or the kernel joined it",
         Connection::Released,
     ),
+    ("it moves much at once, as long as that is so (`auto` only: see [Bulk](run.md#tcp))", Connection::Released),
     ("the far end sends a FIN, a reset, or urgent data", Connection::Left),
     (
         "the far end does not answer for so long that the connection is given up, and a call has said so",

@@ -4,6 +4,7 @@ use nearwire_frames::ports::xdp::{TimesWanted, XdpMode};
 use nearwire_frames::{EnginePort, PortError};
 use nearwire_stack::{PortId, ReceiveChecksum};
 
+use crate::host::Offloads;
 use crate::reason::Reason;
 
 /// An interface with a port.
@@ -29,7 +30,9 @@ pub struct Attached<P> {
     pub(super) checked_frames: u64,
     pub(super) is_veth: bool,
     /// The kernel has had its frames before.
-    is_generic: bool,
+    pub(super) is_generic: bool,
+    /// Of the interface, when the port was opened.
+    pub(super) offloads: Offloads,
 }
 
 impl<P: EnginePort> Attached<P> {
@@ -47,6 +50,7 @@ impl<P: EnginePort> Attached<P> {
             seen_too_long: 0,
             checked_frames: 0,
             is_veth,
+            offloads: Offloads::default(),
         }
     }
 

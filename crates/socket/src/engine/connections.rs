@@ -16,7 +16,7 @@ use nearwire_wire::tcp::{self, TcpSegment};
 use super::Engine;
 use super::late::LATE_TICKS;
 use crate::handover::inode_of;
-use crate::host::{Host, at_home};
+use crate::host::{Host, Offloads, at_home};
 use crate::now::Now;
 use crate::reason::Reason;
 use crate::status::Counter;
@@ -140,6 +140,12 @@ impl<H: Host> Engine<H> {
             }
             None => Ok(()),
         }
+    }
+
+    /// What the kernel's path to a far end does with long segments. `None`: no port is on the way to it.
+    pub(crate) fn offloads_towards(&self, remote: IpAddr) -> Option<Offloads> {
+        let ifindex = self.stack.interface_for(remote, None).ok()?;
+        self.interfaces.offloads_of(ifindex)
     }
 
     /// Has them take these no more.

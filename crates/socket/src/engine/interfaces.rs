@@ -10,7 +10,7 @@ use nearwire_stack::{LinkKind, PortId, Update};
 use super::attached::Attached;
 use super::link::{Link, Lost, Refused};
 use crate::config::Config;
-use crate::host::{Home, Host, PortWanted, at_home};
+use crate::host::{Home, Host, Offloads, PortWanted, at_home};
 use crate::now::Now;
 use crate::reason::Reason;
 
@@ -271,6 +271,12 @@ impl<P: EnginePort> Interfaces<P> {
         refused.filter(|(_, refused)| refused.reason != Reason::Loopback)
     }
 
+    /// Of an interface with a port, or that of a VLAN on it.
+    pub(super) fn offloads_of(&self, ifindex: u32) -> Option<Offloads> {
+        let carrier = self.below(ifindex);
+        self.attached.iter().find(|attached| attached.ifindex == carrier).map(|attached| attached.offloads)
+    }
+
     pub(super) fn by_port(&mut self, port: PortId) -> Option<&mut Attached<P>> {
         self.attached.iter_mut().find(|attached| attached.port_id == port)
     }
@@ -413,7 +419,8 @@ impl<P: EnginePort> Interfaces<P> {
         }
         let mut port = host.open_port(&facts, self.wanted).map_err(refused)?;
         let port_id = join(link.ifindex, &mut port).map_err(refused)?;
-        Ok(Some(Attached::new(link.ifindex, &name, facts.is_veth(), port, port_id)))
+        let offloads = host.offloads(&name);
+        Ok(Some(Attached { offloads, ..Attached::new(link.ifindex, &name, facts.is_veth(), port, port_id) }))
     }
 }
 

@@ -21,7 +21,7 @@ use super::agent::{Link, NotDone};
 use super::at_start::AgentAtStart;
 use super::home::{Home, any_socket, present_namespace};
 use super::port::HostPort;
-use super::{Host, PortWanted};
+use super::{Host, Offloads, PortWanted};
 use crate::config::{Agent, Config, Mode};
 use crate::kernel_tables::{KernelTables, PathErrors, TablesError, vlan_tags};
 use crate::now::Clocks;
@@ -86,6 +86,14 @@ impl Host for ThisHost {
 
     fn hides_tags(&self, name: &str, is_veth: bool) -> bool {
         vlan_tags::hides_tags(name, is_veth)
+    }
+
+    fn offloads(&self, name: &str) -> Offloads {
+        let Ok(interface) = Interface::open(name) else { return Offloads::default() };
+        Offloads {
+            cuts: interface.cuts_segments().unwrap_or(false),
+            joins: interface.joins_segments().unwrap_or(false),
+        }
     }
 
     fn stamps_received(&self, name: &str) -> bool {

@@ -53,13 +53,17 @@ impl<H: Host> Sockets<H> {
         self.table.name(fd, id);
         self.allow_first_calls(fd);
         self.streams.calls_after_too_long.remove(&fd);
+        self.streams.bulk.remove(&fd);
         self.mistake.is_none() && !self.has_io_uring
     }
 
     /// So many calls on it go to the kernel before it is adopted.
     pub(crate) fn allow_first_calls(&self, fd: i32) {
-        let calls = FIRST_CALLS << self.streams.short_lives.min(DOUBLINGS_MOST);
-        direct::allow(fd, if self.config.adopt == Adopt::Eager { 0 } else { calls });
+        direct::allow(fd, self.first_calls());
+    }
+
+    fn first_calls(&self) -> u16 {
+        if self.config.adopt == Adopt::Eager { 0 } else { FIRST_CALLS << self.streams.short_lives.min(DOUBLINGS_MOST) }
     }
 
     /// The program or the far end is about to end a connection. To adopt one and to release it takes some 105 us (veth), and a call gains 9 us where threads
@@ -88,7 +92,7 @@ impl<H: Host> Sockets<H> {
                 return Adoption::Never(Reason::ReadByChild);
             }
         }
-        if self.stays_lent(fd) {
+        if self.stays_lent(fd) || self.stays_for_bulk(fd, self.first_calls()) {
             return Adoption::Later;
         }
         if !direct::end(fd) {
@@ -132,7 +136,7 @@ impl<H: Host> Sockets<H> {
             return Err(None);
         }
         let [local_ip, remote_ip] = [local, remote].map(|address| address.ip().to_canonical());
-        let now = self.time();
+        let (now, minds_bulk) = (self.time(), self.minds_bulk());
         let engine = self.open_engine().map_err(never)?;
         if engine.home().is_some_and(|home| !home.has(shadow)) {
             return Err(never(Reason::OtherNamespace));
@@ -145,7 +149,10 @@ impl<H: Host> Sockets<H> {
         }
         engine.attach(now, local_ip, Some(remote_ip), None, true).map_err(never)?;
         let has_keepalive = socket_keepalive(shadow).map_err(|_| never(Reason::EngineFailed))?;
-        let options = StreamOptions::read(shadow, local.is_ipv4(), has_keepalive).map_err(Some)?;
+        let mut options = StreamOptions::read(shadow, local.is_ipv4(), has_keepalive).map_err(Some)?;
+        let offloads = engine.offloads_towards(remote_ip).unwrap_or_default();
+        options.tcp.tells_bulk = minds_bulk;
+        (options.tcp.device_cuts, options.tcp.device_joins) = (offloads.cuts, offloads.joins);
         let inode = inode_of(shadow).ok_or_else(|| never(Reason::NotBound))?;
         let flow = ExactFlow::between(Transport::Tcp, local, remote);
         engine.open_connection(flow, FlowSocket { descriptor: shadow, inode }).map_err(never)?;
@@ -229,6 +236,7 @@ impl<H: Host> Sockets<H> {
         self.tell_closed(fd);
         self.tell_children_of_close(fd);
         self.streams.lent.remove(&fd);
+        self.streams.bulk.remove(&fd);
         direct::clear(fd);
         if let Some(id) = self.find(fd).filter(|id| self.get(*id).is_none()) {
             self.sets.remove_socket(id);

@@ -204,7 +204,7 @@ impl<H: Host> Sockets<H> {
             return;
         }
         self.transmit_streams();
-        let mut doubtful = Vec::new();
+        let (mut doubtful, mut bulk) = (Vec::new(), Vec::new());
         while let Some(connection) = self.engine().and_then(|engine| engine.stack().take_ready()) {
             let readiness = self.engine_ref().and_then(|engine| engine.stack_ref().tcp_readiness(connection));
             let stream = self.streams.fd_of(connection).and_then(|fd| Some((fd, self.carried(fd)?)));
@@ -216,6 +216,8 @@ impl<H: Host> Sockets<H> {
                 self.sets.raise(id, happened);
                 if readiness.path_in_doubt {
                     doubtful.push(fd);
+                } else if readiness.is_bulk {
+                    bulk.push(fd);
                 }
             }
             self.sleepers.wake_all();
@@ -225,6 +227,7 @@ impl<H: Host> Sockets<H> {
             // The kernel hears what a router says of long segments, and keeps it for the destination.
             self.release_where_routed(fd, Reason::PathInDoubt);
         }
+        bulk.into_iter().for_each(|fd| self.release_for_bulk(fd));
     }
 
     #[inline]

@@ -116,13 +116,19 @@ impl Stack {
             return Err(TcpCallError::Shut);
         }
         connection.sender.restart_after_idle(now_ns);
+        let is_first = connection.sender.buffer.len_bytes() == 0;
         let taken = connection.sender.buffer.push(data, connection.options.send_buffer_bytes);
         connection.is_write_blocked |= taken < data.len();
         if taken == 0 && !data.is_empty() {
             return Err(TcpCallError::WouldBlock);
         }
         connection.has_more = more;
+        connection.bulk.wrote(taken as u32, is_first);
+        let is_bulk = connection.is_bulk();
         self.tcp.touched(id.index);
+        if is_bulk {
+            self.tcp.announce(id.index);
+        }
         Ok(taken)
     }
 
@@ -143,11 +149,18 @@ impl Stack {
         }
         let count = read(one, two).min(one.len() + two.len());
         connection.receiver.buffer.consume(count as u32);
+        if count > 0 {
+            connection.bulk.read(count as u32, self.tcp.now_ns);
+        }
+        let is_bulk = connection.is_bulk();
         if connection.error.is_none() {
             connection.receiver.has_read();
             if connection.receiver.is_due {
                 self.tcp.touched(id.index);
             }
+        }
+        if is_bulk {
+            self.tcp.announce(id.index);
         }
         Ok(Some(count))
     }

@@ -9,6 +9,7 @@ use crate::address::Address;
 use crate::template::FourTuple;
 
 use super::TcpOptions;
+use super::bulk::Bulk;
 use super::facts::{AdoptError, ExportError, TcpFacts, TcpRoundTrip, TcpWindow};
 use super::flow::Flow;
 use super::receiver::Receiver;
@@ -84,6 +85,7 @@ pub(crate) struct Connection {
     pub(crate) is_announced: bool,
     /// A write found no room.
     pub(crate) is_write_blocked: bool,
+    pub(crate) bulk: Bulk,
     /// What was last found about the way to the far end.
     pub(crate) way: Result<(), crate::reasons::NeedsKernel>,
 }
@@ -142,6 +144,7 @@ impl Connection {
             is_queued: false,
             is_announced: false,
             is_write_blocked: false,
+            bulk: Bulk::default(),
             way: Ok(()),
         };
         connection.fill(facts, now_ns);

@@ -2,6 +2,7 @@
 
 use nearwire_wire::{ipv4, ipv6};
 
+use super::TcpOptions;
 use super::connection::{Connection, HEADER_BYTES, TcpError};
 use super::recovery::Phase;
 use super::scoreboard::Sent;
@@ -26,6 +27,8 @@ pub struct TcpReadiness {
     pub urgent: bool,
     /// The path may not take segments as long as those that were sent: see [`Connection::is_path_in_doubt`].
     pub path_in_doubt: bool,
+    /// It moves so much at once that the kernel would be faster, and was to tell ([`TcpOptions::tells_bulk`]).
+    pub is_bulk: bool,
     /// It has something to send and no way that this stack could take: the reason. It goes on by itself when that changes.
     pub stuck: Option<NeedsKernel>,
 }
@@ -73,6 +76,8 @@ pub struct TcpInfo {
     pub is_recovering: bool,
     /// The path was seen to reorder segments.
     pub is_reordering: bool,
+    /// Both ends take selective acknowledgements.
+    pub has_selective_acknowledgement: bool,
 }
 
 /// Counters of TCP over all connections, since the stack was made.
@@ -112,6 +117,7 @@ impl Connection {
             error: self.error,
             urgent: self.has_urgent,
             path_in_doubt: self.is_path_in_doubt(),
+            is_bulk: self.is_bulk(),
             stuck: self.way.err(),
         }
     }
@@ -128,6 +134,13 @@ impl Connection {
         let sure_bytes = sure_bytes(destination).saturating_sub(ip_bytes as u32 + HEADER_BYTES);
         let is_long = |sent: &Sent| sent.len() > sure_bytes;
         self.sender.scoreboard.first().is_some_and(is_long)
+    }
+
+    /// What [`TcpReadiness::is_bulk`] says.
+    pub(crate) fn is_bulk(&self) -> bool {
+        let TcpOptions { tells_bulk, device_cuts, device_joins, .. } = self.options;
+        let bulk = &self.bulk;
+        tells_bulk && ((device_cuts && bulk.is_sent()) || ((device_joins || bulk.has_joined) && bulk.is_received()))
     }
 
     /// SO_RCVLOWAT, which is never more than can wait (`tcp_set_rcvlowat`).
@@ -158,6 +171,7 @@ impl Connection {
             duplicate_reports: sender.duplicate_reports,
             is_recovering: sender.recovery.phase != Phase::Open,
             is_reordering: sender.rack.is_reordering(),
+            has_selective_acknowledgement: sender.has_selective,
         }
     }
 }

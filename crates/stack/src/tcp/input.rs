@@ -200,6 +200,7 @@ impl Connection {
             receiver.is_due = true;
             return false;
         }
+        self.bulk.has_joined |= segment.payload.len() as u32 > self.sender.peer_segment_bytes;
         let had_holes = !receiver.buffer.early.is_empty();
         let accepted = receiver.buffer.accept(segment.sequence, segment.payload, edge);
         let fin = segment.sequence + segment.payload.len() as u32;

@@ -29,6 +29,13 @@ pub struct TcpOptions {
     /// The kernel ends the connection: a segment that ends it (FIN, RST), or has urgent data, is not taken in, and the caller gives connection and
     /// frame to the kernel ([`Verdict::Ending`](crate::Verdict::Ending)).
     pub leaves_ending: bool,
+    /// It is told when much is sent or received at once ([`TcpReadiness::is_bulk`](super::TcpReadiness::is_bulk)), where the kernel would have fewer frames
+    /// than this stack.
+    pub tells_bulk: bool,
+    /// The kernel would send long segments, which the device cuts (TSO, GSO).
+    pub device_cuts: bool,
+    /// It would receive long segments, which were joined (GRO). Where such come, that is known without.
+    pub device_joins: bool,
     /// IP_TOS or IPV6_TCLASS; the lower two bits are the stack's (RFC 3168).
     pub tos: u8,
     /// IP_TTL or IPV6_UNICAST_HOPS; `None`: that of the route or the host.
@@ -48,6 +55,9 @@ impl Default for TcpOptions {
             retransmit_floor_ns: SECOND_NS / 5,
             congestion_control: CongestionControl::default(),
             leaves_ending: false,
+            tells_bulk: false,
+            device_cuts: false,
+            device_joins: false,
             tos: 0,
             ttl: None,
         }

@@ -81,7 +81,10 @@ request!(GetStrings, 0x1b, "GSTRINGS");
 request!(GetStatisticNames, 0x1b, "GSTRINGS");
 request!(GetStatistics, 0x1d, "GSTATS");
 request!(GetStringSetInfo, 0x37, "GSSET_INFO");
+request!(GetSegmentation, 0x1e, "GTSO");
+request!(GetGenericSegmentation, 0x23, "GGSO");
 request!(GetFlags, 0x25, "GFLAGS");
+request!(GetGenericReceive, 0x2b, "GGRO");
 request!(GetPrivateFlags, 0x27, "GPFLAGS");
 request!(CountRules, 0x2e, "GRXCLSRLCNT");
 request!(GetRule, 0x2f, "GRXCLSRULE");
@@ -143,6 +146,27 @@ pub(super) struct SetFeatures {
 /// `struct ethtool_value`, of `ETHTOOL_GFLAGS`.
 #[repr(C)]
 pub(super) struct GetFlags {
+    pub cmd: u32,
+    pub data: u32,
+}
+
+/// `struct ethtool_value`, of `ETHTOOL_GTSO`.
+#[repr(C)]
+pub(super) struct GetSegmentation {
+    pub cmd: u32,
+    pub data: u32,
+}
+
+/// The same of `ETHTOOL_GGSO`.
+#[repr(C)]
+pub(super) struct GetGenericSegmentation {
+    pub cmd: u32,
+    pub data: u32,
+}
+
+/// The same of `ETHTOOL_GGRO`.
+#[repr(C)]
+pub(super) struct GetGenericReceive {
     pub cmd: u32,
     pub data: u32,
 }

@@ -1,8 +1,8 @@
 //! Offloads: what the driver can do to frames, by the kernel's names.
 
 use super::layout::{
-    FEATURES_MAX, GetFeatures, GetFlags, GetPrivateFlags, GetStringSetInfo, GetStrings, STRING_SET_FEATURES,
-    STRING_SET_PRIVATE_FLAGS, text,
+    FEATURES_MAX, GetFeatures, GetFlags, GetGenericReceive, GetGenericSegmentation, GetPrivateFlags, GetSegmentation,
+    GetStringSetInfo, GetStrings, STRING_SET_FEATURES, STRING_SET_PRIVATE_FLAGS, text,
 };
 use super::{EthtoolError, Interface};
 
@@ -101,6 +101,25 @@ impl Interface {
     pub fn strips_vlan_tags(&self) -> Result<bool, EthtoolError> {
         let found: GetFlags = self.ask(|_| {})?;
         Ok(found.data & ETH_FLAG_RXVLAN != 0)
+    }
+
+    /// Whether the kernel gives the device, or the last step before it, long segments of TCP to cut (TSO, GSO).
+    ///
+    /// # Errors
+    /// See [`EthtoolError`].
+    pub fn cuts_segments(&self) -> Result<bool, EthtoolError> {
+        let by_device: GetSegmentation = self.ask(|_| {})?;
+        let before: GetGenericSegmentation = self.ask(|_| {})?;
+        Ok(by_device.data != 0 || before.data != 0)
+    }
+
+    /// Whether the kernel joins segments of TCP that the device received (GRO).
+    ///
+    /// # Errors
+    /// See [`EthtoolError`].
+    pub fn joins_segments(&self) -> Result<bool, EthtoolError> {
+        let found: GetGenericReceive = self.ask(|_| {})?;
+        Ok(found.data != 0)
     }
 
     /// The driver's private flags (`ETHTOOL_GPFLAGS`, with names by `ETHTOOL_GSTRINGS`).
