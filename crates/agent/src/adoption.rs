@@ -18,24 +18,22 @@ use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 
-use nearwire_sys::socket;
 use nearwire_sys::tcp_repair::{self, ESTABLISHED, Negotiated, Queue, Repair, RoundTrip, Window};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::sockopt::{
-    self, set_socket_keepalive, set_socket_reuseaddr, socket_error, socket_keepalive, socket_reuseaddr,
+    set_socket_keepalive, set_socket_reuseaddr, socket_error, socket_keepalive, socket_reuseaddr,
 };
-use rustix::net::{
-    RecvFlags, SendFlags, Shutdown, bind, connect, connect_unspec, getpeername, getsockname, recv, send, shutdown,
-};
+use rustix::net::{RecvFlags, Shutdown, bind, connect, connect_unspec, getpeername, getsockname, recv, shutdown};
 use thiserror::Error;
+
+mod room;
+
+use room::Room;
+pub use room::{Buffer, Privileged};
 
 /// Times that an unsteady state is read again: frames for it come for microseconds only.
 const READ_AGAIN_MOST: u32 = 1000;
-/// As much of a queue is given to the kernel at once: it makes one buffer of it.
-const GIVEN_AT_ONCE_BYTES: usize = 32 << 10;
-/// More than the kernel accounts for one segment beside its bytes.
-const SEGMENT_MEMORY_BYTES: usize = 64 << 10;
 
 /// An established connection: what one owner gives to the next. Sequence numbers are those of RFC 9293 section 3.3.1.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -146,8 +144,8 @@ pub enum AdoptionError {
     },
 }
 
-/// Freezes or thaws a shadow.
-pub type SetRepair<'a> = dyn Fn(Repair) -> io::Result<()> + 'a;
+/// Does to a shadow what needs CAP_NET_ADMIN.
+pub type Privileges<'a> = dyn Fn(Privileged) -> io::Result<()> + 'a;
 
 /// Names what failed.
 trait Asked<T> {
@@ -165,16 +163,16 @@ impl<T, E: Into<io::Error>> Asked<T> for Result<T, E> {
 /// # Errors
 /// See [`AdoptionError`]; the connection is the kernel's still, except where the kernel refuses to park what it froze.
 pub fn adopt(shadow: impl AsFd) -> Result<Connection, AdoptionError> {
-    adopt_by(&shadow, &|repair| tcp_repair::set_repair(&shadow, repair))
+    adopt_by(&shadow, &|asked: Privileged| asked.set(&shadow))
 }
 
-/// The same, where somebody else has the capability that freezing a connection needs: `repair` has it done.
+/// The same, where somebody else has the capability that freezing a connection needs: `privileges` has it done.
 ///
 /// # Errors
 /// As [`adopt`].
-pub fn adopt_by(shadow: impl AsFd, repair: &SetRepair<'_>) -> Result<Connection, AdoptionError> {
+pub fn adopt_by(shadow: impl AsFd, privileges: &Privileges<'_>) -> Result<Connection, AdoptionError> {
     let shadow = shadow.as_fd();
-    let connection = freeze(shadow, repair)?;
+    let connection = freeze(shadow, privileges)?;
     set_socket_keepalive(shadow, false).asked("SO_KEEPALIVE")?;
     let parked = Connection {
         unacknowledged_sequence: connection.unacknowledged_sequence.wrapping_add(connection.sent.len() as u32),
@@ -185,7 +183,7 @@ pub fn adopt_by(shadow: impl AsFd, repair: &SetRepair<'_>) -> Result<Connection,
         has_selective_acknowledgement: false,
         ..connection.clone()
     };
-    put_back(shadow, &parked)?;
+    put_back(shadow, &parked, privileges)?.give_up()?;
     Ok(connection)
 }
 
@@ -205,24 +203,29 @@ pub fn slipped(shadow: impl AsFd) -> Result<Vec<u8>, AdoptionError> {
 /// # Errors
 /// See [`AdoptionError`]. The shadow is no connection any more, and the far end is to be told so.
 pub fn release(shadow: impl AsFd, connection: &Connection) -> Result<(), AdoptionError> {
-    release_by(&shadow, connection, &|repair| tcp_repair::set_repair(&shadow, repair))
+    release_by(&shadow, connection, &|asked: Privileged| asked.set(&shadow))
 }
 
 /// The same; see [`adopt_by`].
 ///
 /// # Errors
 /// As [`release`].
-pub fn release_by(shadow: impl AsFd, connection: &Connection, repair: &SetRepair<'_>) -> Result<(), AdoptionError> {
+pub fn release_by(
+    shadow: impl AsFd,
+    connection: &Connection,
+    privileges: &Privileges<'_>,
+) -> Result<(), AdoptionError> {
     let shadow = shadow.as_fd();
-    put_back(shadow, connection)?;
+    let mut room = put_back(shadow, connection, privileges)?;
     // A probe tells the far end the window; its answer tells what it has.
-    thaw(shadow, repair, Repair::Thaw, connection.set)?;
-    write(shadow, &connection.unsent, "send")
+    thaw(shadow, privileges, Repair::Thaw, connection.set)?;
+    room.write(Buffer::Send, &connection.unsent)?;
+    room.give_up()
 }
 
 /// Thaws a shadow, and sets again what that resets.
-fn thaw(shadow: BorrowedFd<'_>, repair: &SetRepair<'_>, how: Repair, set: Set) -> Result<(), AdoptionError> {
-    repair(how).asked("TCP_REPAIR")?;
+fn thaw(shadow: BorrowedFd<'_>, privileges: &Privileges<'_>, how: Repair, set: Set) -> Result<(), AdoptionError> {
+    privileges(Privileged::Repair(how)).asked("TCP_REPAIR")?;
     set_socket_reuseaddr(shadow, set.reuse_address).asked("SO_REUSEADDR")?;
     match set.keepalive {
         true => set_socket_keepalive(shadow, true).asked("SO_KEEPALIVE"),
@@ -235,10 +238,10 @@ fn thaw(shadow: BorrowedFd<'_>, repair: &SetRepair<'_>, how: Repair, set: Set) -
 ///
 /// # Errors
 /// See [`AdoptionError`]. The shadow is no connection any more.
-pub fn end_by(shadow: impl AsFd, set: Set, repair: &SetRepair<'_>) -> Result<(), AdoptionError> {
+pub fn end_by(shadow: impl AsFd, set: Set, privileges: &Privileges<'_>) -> Result<(), AdoptionError> {
     let shadow = shadow.as_fd();
     disconnect(shadow)?;
-    thaw(shadow, repair, Repair::ThawSilently, set)?;
+    thaw(shadow, privileges, Repair::ThawSilently, set)?;
     match shutdown(shadow, Shutdown::Both) {
         // It says so, and shuts it (`inet_shutdown`).
         Ok(()) | Err(Errno::NOTCONN) => Ok(()),
@@ -247,16 +250,16 @@ pub fn end_by(shadow: impl AsFd, set: Set, repair: &SetRepair<'_>) -> Result<(),
 }
 
 /// Freezes a connection and reads what the kernel knows of it.
-fn freeze(shadow: BorrowedFd<'_>, repair: &SetRepair<'_>) -> Result<Connection, AdoptionError> {
+fn freeze(shadow: BorrowedFd<'_>, privileges: &Privileges<'_>) -> Result<Connection, AdoptionError> {
     let set = Set {
         reuse_address: socket_reuseaddr(shadow).asked("SO_REUSEADDR")?,
         keepalive: socket_keepalive(shadow).asked("SO_KEEPALIVE")?,
     };
-    repair(Repair::Freeze).asked("TCP_REPAIR")?;
+    privileges(Privileged::Repair(Repair::Freeze)).asked("TCP_REPAIR")?;
     let read = read(shadow).map(|connection| Connection { set, ..connection });
     if read.is_err() {
         // It has not changed, and goes on.
-        thaw(shadow, repair, Repair::ThawSilently, set)?;
+        thaw(shadow, privileges, Repair::ThawSilently, set)?;
     }
     read
 }
@@ -374,7 +377,13 @@ fn disconnect(shadow: BorrowedFd<'_>) -> Result<(), AdoptionError> {
 }
 
 /// Makes the shadow a frozen connection again, with numbers, options, windows and queues.
-fn put_back(shadow: BorrowedFd<'_>, connection: &Connection) -> Result<(), AdoptionError> {
+///
+/// The buffers have room for more until [`Room::give_up`].
+fn put_back<'a>(
+    shadow: BorrowedFd<'a>,
+    connection: &Connection,
+    privileges: &'a Privileges<'a>,
+) -> Result<Room<'a>, AdoptionError> {
     let Connection { local, peer, .. } = *connection;
     disconnect(shadow)?;
     tcp_repair::set_repair_queue(shadow, Queue::Receive).asked("TCP_REPAIR_QUEUE")?;
@@ -398,11 +407,15 @@ fn put_back(shadow: BorrowedFd<'_>, connection: &Connection) -> Result<(), Adopt
     connect(shadow, &peer).asked("connect")?;
     tcp_repair::limit_segment(shadow, 0).asked("TCP_MAXSEG")?;
     set_options(shadow, connection)?;
-    for (queue, bytes) in [(Queue::Receive, &connection.unread), (Queue::Send, &connection.sent)] {
+    let mut room = Room::of(shadow, privileges);
+    for (queue, buffer, bytes) in
+        [(Queue::Receive, Buffer::Receive, &connection.unread), (Queue::Send, Buffer::Send, &connection.sent)]
+    {
         tcp_repair::set_repair_queue(shadow, queue).asked("TCP_REPAIR_QUEUE")?;
-        write(shadow, bytes, "send to a queue")?;
+        room.write(buffer, bytes)?;
     }
-    tcp_repair::set_window(shadow, &connection.window).asked("TCP_REPAIR_WINDOW")
+    tcp_repair::set_window(shadow, &connection.window).asked("TCP_REPAIR_WINDOW")?;
+    Ok(room)
 }
 
 fn set_options(shadow: BorrowedFd<'_>, connection: &Connection) -> Result<(), AdoptionError> {
@@ -424,52 +437,5 @@ impl Timestamp {
     const fn not_before(self) -> u32 {
         let later = self.value.wrapping_add(2);
         if self.is_in_microseconds { later | 1 } else { later & !1 }
-    }
-}
-
-/// Writes all of something to a queue, or to the connection. The kernel may need more memory for the same bytes than it did: segments
-/// that were full are cut otherwise.
-fn write(shadow: BorrowedFd<'_>, mut bytes: &[u8], what: &'static str) -> Result<(), AdoptionError> {
-    let mut room = None;
-    while !bytes.is_empty() {
-        let part = &bytes[..bytes.len().min(GIVEN_AT_ONCE_BYTES)];
-        match send(shadow, part, SendFlags::DONTWAIT | SendFlags::NOSIGNAL) {
-            Ok(taken) => bytes = &bytes[taken..],
-            Err(Errno::AGAIN) if room.is_none() => room = Some(Room::make(shadow, bytes.len())?),
-            Err(errno) => return Err(errno).asked(what),
-        }
-    }
-    room.map_or(Ok(()), |room| room.give_up(shadow))
-}
-
-/// A send buffer as it was before it was made larger.
-struct Room {
-    bytes: usize,
-    locks: i32,
-}
-
-impl Room {
-    /// Makes room for so many bytes more.
-    fn make(shadow: BorrowedFd<'_>, more_bytes: usize) -> Result<Room, AdoptionError> {
-        let bytes = sockopt::socket_send_buffer_size(shadow).asked("SO_SNDBUF")?;
-        let locks = socket::buffer_locks(shadow).asked("SO_BUF_LOCK")?;
-        // The kernel doubles what is asked for.
-        let wanted_bytes = bytes.saturating_add(more_bytes.saturating_mul(2)).saturating_add(SEGMENT_MEMORY_BYTES);
-        set_send_buffer(shadow, wanted_bytes)?;
-        Ok(Room { bytes, locks })
-    }
-
-    /// From now on it is as large as before, and grows by itself if it did.
-    fn give_up(self, shadow: BorrowedFd<'_>) -> Result<(), AdoptionError> {
-        set_send_buffer(shadow, self.bytes / 2)?;
-        socket::set_buffer_locks(shadow, self.locks).asked("SO_BUF_LOCK")
-    }
-}
-
-/// Without CAP_NET_ADMIN, as large as the host lets it be (`net.core.wmem_max`).
-fn set_send_buffer(shadow: BorrowedFd<'_>, bytes: usize) -> Result<(), AdoptionError> {
-    match sockopt::set_socket_send_buffer_size_force(shadow, bytes) {
-        Err(Errno::PERM) => sockopt::set_socket_send_buffer_size(shadow, bytes).asked("SO_SNDBUF"),
-        set => set.asked("SO_SNDBUFFORCE"),
     }
 }

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use nearwire_sys::tcp_repair::Repair;
 use rustix::io::Errno;
 
+use crate::adoption::{Buffer, Privileged};
 use crate::connection::Connection;
 use crate::give_back::{Ip, Received};
 use crate::message::{
@@ -226,15 +227,16 @@ impl Client {
         self.ask_to_end(&request, Some(socket.as_fd()))
     }
 
-    /// Freezes or thaws a connection.
+    /// Does to a connection what changes of its owner need.
     ///
     /// # Errors
     /// As all requests.
-    pub fn repair(&mut self, socket: impl AsFd, repair: Repair) -> Result<(), ClientError> {
-        let request = match repair {
-            Repair::Freeze => Request::Freeze {},
-            Repair::Thaw => Request::Thaw { is_silent: false },
-            Repair::ThawSilently => Request::Thaw { is_silent: true },
+    pub fn set_privileged(&mut self, socket: impl AsFd, asked: Privileged) -> Result<(), ClientError> {
+        let request = match asked {
+            Privileged::Repair(Repair::Freeze) => Request::Freeze {},
+            Privileged::Repair(Repair::Thaw) => Request::Thaw { is_silent: false },
+            Privileged::Repair(Repair::ThawSilently) => Request::Thaw { is_silent: true },
+            Privileged::Buffer { buffer, bytes } => Request::SetBuffer { is_send: buffer == Buffer::Send, bytes },
         };
         self.ask_to_end(&request, Some(socket.as_fd()))
     }

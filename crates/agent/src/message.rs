@@ -15,7 +15,7 @@ use self::layout::{Field, Reader, layout};
 pub use self::layout::{Malformed, Text};
 
 /// The version of everything in this file. [`Request::Hello`] stays readable in all versions.
-pub const VERSION: u16 = 9;
+pub const VERSION: u16 = 10;
 /// The longest message.
 pub const MESSAGE_MOST_BYTES: usize = 32 * 1024;
 /// The longest datagram that [`Request::GiveBack`] has room for.
@@ -163,6 +163,13 @@ layout! {
             tos: u8,
             /// Header, options and payload.
             segment: Vec<u8>,
+        },
+        /// Gives a connection whose flow the program has a buffer beyond the host's limits, up to 32 MiB. Its descriptor is beside this message.
+        24 => SetBuffer {
+            /// The one of what is sent, else of what is received.
+            is_send: bool,
+            /// Half of its size, as with `SO_SNDBUF`.
+            bytes: u32,
         },
     }
 }
@@ -529,7 +536,11 @@ impl Request {
     pub const fn is_of_connection(&self) -> bool {
         matches!(
             self,
-            Request::OpenConnection { .. } | Request::Freeze {} | Request::Thaw { .. } | Request::GiveSegment { .. }
+            Request::OpenConnection { .. }
+                | Request::Freeze {}
+                | Request::Thaw { .. }
+                | Request::GiveSegment { .. }
+                | Request::SetBuffer { .. }
         )
     }
 
@@ -547,6 +558,7 @@ impl Request {
                 | Request::Freeze {}
                 | Request::Thaw { .. }
                 | Request::GiveSegment { .. }
+                | Request::SetBuffer { .. }
         ) as usize
     }
 }

@@ -24,6 +24,7 @@ use self::flows::{Flow, Flows, Verdict, Why};
 use self::kernel_flows::KernelFlows;
 use self::shared::SharedSockets;
 use self::strangers::Strangers;
+use crate::adoption::{Buffer, Privileged};
 use crate::give_back::Received;
 use crate::message::{
     Answer, Cause, InterfaceName, Limited, MESSAGE_MOST_BYTES, ProgramName, ProgramStatus, Request, ShareStatus, Text,
@@ -218,9 +219,15 @@ impl<P: Ports, J: Judge> Service<P, J> {
                 let ConnectedShadow { flow, .. } = ConnectedShadow::read(socket_of(&socket)?, self.namespace)?;
                 self.ports.give_segment(flow, (ttl, tos), &segment).map(|()| Answer::Done {}.into())
             }
-            Request::Freeze {} => self.repair(id, socket, Repair::Freeze).map(Outcome::from),
-            Request::Thaw { is_silent: false } => self.repair(id, socket, Repair::Thaw).map(Outcome::from),
-            Request::Thaw { is_silent: true } => self.repair(id, socket, Repair::ThawSilently).map(Outcome::from),
+            Request::Freeze {} => self.set_privileged(id, socket, Privileged::Repair(Repair::Freeze)),
+            Request::Thaw { is_silent } => {
+                let repair = if is_silent { Repair::ThawSilently } else { Repair::Thaw };
+                self.set_privileged(id, socket, Privileged::Repair(repair))
+            }
+            Request::SetBuffer { is_send, bytes } => {
+                let buffer = if is_send { Buffer::Send } else { Buffer::Receive };
+                self.set_privileged(id, socket, Privileged::Buffer { buffer, bytes })
+            }
             Request::CloseConnection { connection } => self.close_connection(id, connection).map(Outcome::from),
             Request::Forget { share } => self.with_own_share(id, share, Self::forget),
             Request::Status { from } => Ok(self.status(id, from).into()),

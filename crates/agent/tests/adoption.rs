@@ -6,15 +6,22 @@ mod streams;
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
+use std::sync::Mutex;
+use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
-use nearwire_agent::adoption::{AdoptionError, Set, adopt, end_by, release, slipped};
+use nearwire_agent::adoption::{
+    AdoptionError, Connection, Privileged, Set, adopt, end_by, release, release_by, slipped,
+};
 use nearwire_agent::give_back::{GivenBack, Sender};
 use nearwire_frames::ports::xdp::{Steer, XdpConfig, XdpMode, XdpPort};
 use nearwire_frames::{Port, RawPort};
-use nearwire_lab::{Cable, CableEnd};
-use nearwire_sys::tcp_repair::set_repair;
-use rustix::net::sockopt::{set_socket_reuseaddr, socket_reuseaddr};
+use nearwire_lab::{Cable, CableEnd, VirtualCable};
+use nearwire_sys::socket::buffer_locks;
+use rustix::net::sockopt::{
+    set_socket_reuseaddr, set_socket_send_buffer_size, socket_reuseaddr, socket_send_buffer_size,
+};
+use rustix::thread::{CapabilitySet, CapabilitySets, capabilities, set_capabilities};
 use streams::{Course, Random, cable_or_skip, connect, flow};
 
 const ETHERNET_BYTES: usize = 14;
@@ -118,11 +125,117 @@ fn connection_that_is_ended_reads_as_ended_and_keeps_its_address_option() {
         set_socket_reuseaddr(&stream, reuses).unwrap();
         let connection = adopt(&stream).unwrap();
         assert_eq!(connection.set, Set { reuse_address: reuses, keepalive: false });
-        end_by(&stream, connection.set, &|repair| set_repair(&stream, repair)).unwrap();
+        end_by(&stream, connection.set, &|asked: Privileged| asked.set(&stream)).unwrap();
         assert_eq!(socket_reuseaddr(&stream).unwrap(), reuses);
         assert_eq!(stream.read(&mut [0]).unwrap(), 0);
         assert_eq!(stream.write(&[0]).unwrap_err().kind(), ErrorKind::BrokenPipe);
         assert_eq!(stream.take_error().unwrap().map(|error| error.kind()), None);
         assert_eq!(far_stream.read(&mut [0]).unwrap_err().kind(), ErrorKind::WouldBlock, "nothing is sent");
     }
+}
+
+/// What a connection is given back with: written, and received, while its data was carried elsewhere.
+#[derive(Debug, Clone, Copy)]
+struct Carried {
+    sent_bytes: usize,
+    unsent_bytes: usize,
+    unread_bytes: usize,
+}
+
+/// All of it arrives at either end.
+fn gives_back(cable: &VirtualCable, carried: Carried, send_buffer_bytes: Option<usize>) {
+    gives_back_by(cable, carried, send_buffer_bytes, |near, connection| release(near, connection));
+}
+
+type Release = fn(&TcpStream, &Connection) -> Result<(), AdoptionError>;
+
+fn gives_back_by(cable: &VirtualCable, carried: Carried, send_buffer_bytes: Option<usize>, give_back: Release) {
+    let Carried { sent_bytes, unsent_bytes, unread_bytes } = carried;
+    let [near, far] = connect(cable.near(), cable.far(), |end| end.ipv4.into(), false);
+    if let Some(bytes) = send_buffer_bytes {
+        set_socket_send_buffer_size(&near, bytes).unwrap();
+    }
+    let buffer = || (socket_send_buffer_size(&near).unwrap(), buffer_locks(&near).unwrap());
+    let before = buffer();
+    let (mut one, mut other) = (Course::new(1, 2), Course::new(2, 1));
+    let (mut of_near, mut of_far) = (adopt(&near).unwrap(), adopt(&far).unwrap());
+    let write = |course: &mut Course, bytes: usize| {
+        let written = course.next(bytes, u64::MAX);
+        course.written += bytes as u64;
+        written
+    };
+    of_near.sent = write(&mut one, sent_bytes);
+    of_near.unsent = write(&mut one, unsent_bytes);
+    of_near.unread = write(&mut other, unread_bytes);
+    of_near.next_sequence = of_near.next_sequence.wrapping_add(unread_bytes as u32);
+    of_far.unacknowledged_sequence = of_near.next_sequence;
+    cable.far().namespace.enter(|| release(&far, &of_far)).unwrap().unwrap();
+    cable.near().namespace.enter(|| give_back(&near, &of_near)).unwrap().unwrap_or_else(|e| panic!("{carried:?}: {e}"));
+    assert_eq!(buffer(), before, "{carried:?}");
+    let until = Instant::now() + PATIENCE;
+    let (of_one, of_other) = (one.written, other.written);
+    while one.read < of_other || other.read < of_one {
+        one.turn(&near, 0, of_one);
+        other.turn(&far, 0, of_other);
+        assert!(Instant::now() < until, "{carried:?}: read {} of {of_other} and {} of {of_one}", one.read, other.read);
+    }
+}
+
+/// Where the kernel has made its buffer no larger yet, or its host lets little be unsent.
+#[test]
+fn connection_with_more_than_the_kernels_buffers_hold_is_given_back_whole() {
+    let Some(cable) = cable_or_skip() else { return };
+    let sizes = [0, 1000, 1_000_000];
+    let all = sizes.iter().flat_map(|sent| sizes.map(|unsent| (*sent, unsent)));
+    for low_water_bytes in ["4294967295", "16384"] {
+        let write = || std::fs::write("/proc/sys/net/ipv4/tcp_notsent_lowat", low_water_bytes);
+        cable.near().namespace.enter(write).unwrap().unwrap();
+        for (sent_bytes, unsent_bytes) in all.clone() {
+            for send_buffer_bytes in [None, Some(20_000)] {
+                gives_back(&cable, Carried { sent_bytes, unsent_bytes, unread_bytes: 0 }, send_buffer_bytes);
+            }
+        }
+    }
+    for unread_bytes in [1, 100_000, 1_000_000] {
+        gives_back(&cable, Carried { sent_bytes: 10, unsent_bytes: 10, unread_bytes }, None);
+    }
+}
+
+/// It may not have buffers beyond the host's limits, nor freeze and thaw; somebody does that for it.
+fn release_without_capability(near: &TcpStream, connection: &Connection) -> Result<(), AdoptionError> {
+    let may_not = || {
+        let all = capabilities(None).unwrap();
+        let effective = all.effective.difference(CapabilitySet::NET_ADMIN);
+        set_capabilities(None, CapabilitySets { effective, ..all }).unwrap();
+    };
+    let asks = Mutex::new(Vec::new());
+    std::thread::scope(|threads| {
+        let (ask, asked) = channel::<Privileged>();
+        let (answer, answered) = channel();
+        let asks = &asks;
+        let releases = threads.spawn(move || {
+            may_not();
+            let by_other = |asked: Privileged| {
+                assert!(asked.set(near).is_err());
+                asks.lock().unwrap().push(asked);
+                ask.send(asked).unwrap();
+                answered.recv().unwrap()
+            };
+            let released = release_by(near, connection, &by_other);
+            drop(ask);
+            released
+        });
+        asked.iter().for_each(|asked| answer.send(asked.set(near)).unwrap());
+        releases.join().unwrap()
+    })?;
+    assert!(asks.lock().unwrap().iter().any(|asked| matches!(asked, Privileged::Buffer { .. })), "{asks:?}");
+    Ok(())
+}
+
+#[test]
+fn connection_with_more_than_the_hosts_limits_is_given_back_whole_by_a_program_without_capabilities() {
+    let Some(cable) = cable_or_skip() else { return };
+    let limit: usize = std::fs::read_to_string("/proc/sys/net/core/wmem_max").unwrap().trim().parse().unwrap();
+    let carried = Carried { sent_bytes: limit, unsent_bytes: limit, unread_bytes: 0 };
+    gives_back_by(&cable, carried, None, release_without_capability);
 }

@@ -17,12 +17,12 @@ use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
+use nearwire_agent::adoption::Privileged;
 use nearwire_agent::give_back::{Ip, Received};
 use nearwire_frames::interface::InterfaceFacts;
 use nearwire_frames::{EnginePort, FlowSocket, PortError};
 use nearwire_stack::{Path, Update};
 use nearwire_sys::descriptor::Descriptor;
-use nearwire_sys::tcp_repair::{Repair, set_repair};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::config::{Agent, Config, Mode};
@@ -121,12 +121,12 @@ pub trait Host: Clone + Debug + 'static {
     /// Has the agent send a segment to the connection it was for, as this process may not.
     fn give_segment(&self, _shadow: Descriptor, _ip: Ip, _segment: &[u8]) {}
 
-    /// Freezes or thaws a TCP connection; by the agent, where this process may not.
+    /// Does to a TCP connection what changes of its owner need; by the agent, where this process may not.
     ///
     /// # Errors
     /// Neither may.
-    fn repair(&self, shadow: Descriptor, repair: Repair) -> io::Result<()> {
-        set_repair(shadow, repair)
+    fn set_privileged(&self, shadow: Descriptor, asked: Privileged) -> io::Result<()> {
+        asked.set(shadow)
     }
 
     /// This process is the child of a fork: what it had of other processes is its parent's.

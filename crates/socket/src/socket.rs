@@ -1,7 +1,6 @@
 //! A socket of the program, in parts: its open file, its addresses, its shadow, and what UDP alone has.
 
 mod lent;
-mod memory;
 mod open_file;
 mod shadow;
 mod udp;
@@ -20,7 +19,7 @@ use crate::reason::{Reason, Why};
 use crate::status::Slot;
 
 pub(crate) use lent::Lent;
-pub(crate) use memory::{KERNEL_BYTES_OF_A_DATAGRAM, Memory};
+pub(crate) use nearwire_sys::socket::{KERNEL_BYTES_OF_A_DATAGRAM, Memory};
 pub(crate) use open_file::OpenFile;
 pub use shadow::ShadowSaid;
 pub(crate) use shadow::{Order, Shadow};

@@ -9,11 +9,11 @@
 
 use std::os::fd::AsFd;
 
-use nearwire_agent::adoption::{self, AdoptionError, Connection, Set, SetRepair};
+use nearwire_agent::adoption::{self, AdoptionError, Connection, Privileged, Privileges, Set};
 use nearwire_stack::{
     AdoptError, ConnectionId, ExportError, Stack, TcpFacts, TcpOptions, TcpRoundTrip, TcpTimestamp, TcpWindow,
 };
-use nearwire_sys::tcp_repair::{Window, set_repair};
+use nearwire_sys::tcp_repair::Window;
 use thiserror::Error;
 
 /// A connection that a stack carries.
@@ -52,10 +52,10 @@ impl Carried {
         options: TcpOptions,
         now_ns: u64,
     ) -> Result<Carried, CarryError> {
-        Carried::adopt_by(&shadow, stack, options, now_ns, &|repair| set_repair(&shadow, repair))
+        Carried::adopt_by(&shadow, stack, options, now_ns, &|asked: Privileged| asked.set(&shadow))
     }
 
-    /// The same, where somebody else has the capability that freezing a connection needs: `repair` has it done.
+    /// The same, where somebody else has the capability that changing its owner needs: `privileges` has it done.
     ///
     /// # Errors
     /// As [`Carried::adopt`].
@@ -64,9 +64,9 @@ impl Carried {
         stack: &mut Stack,
         options: TcpOptions,
         now_ns: u64,
-        repair: &SetRepair<'_>,
+        privileges: &Privileges<'_>,
     ) -> Result<Carried, CarryError> {
-        let mut taken = adoption::adopt_by(&shadow, repair)?;
+        let mut taken = adoption::adopt_by(&shadow, privileges)?;
         let facts = facts_of(&taken);
         match stack.tcp_adopt(&facts, options, now_ns) {
             Ok(id) => {
@@ -75,7 +75,7 @@ impl Carried {
                 Ok(Carried { id, options, taken, shadow_sequence })
             }
             Err(error) => {
-                adoption::release_by(&shadow, &taken, repair)?;
+                adoption::release_by(&shadow, &taken, privileges)?;
                 Err(error.into())
             }
         }
@@ -119,7 +119,7 @@ impl Carried {
         stack: &mut Stack,
         now_ns: u64,
     ) -> Result<(), (CarryError, Option<Box<Carried>>)> {
-        self.release_by(&shadow, stack, now_ns, &|repair| set_repair(&shadow, repair))
+        self.release_by(&shadow, stack, now_ns, &|asked: Privileged| asked.set(&shadow))
     }
 
     /// The same; see [`Carried::adopt_by`].
@@ -131,7 +131,7 @@ impl Carried {
         shadow: impl AsFd,
         stack: &mut Stack,
         now_ns: u64,
-        repair: &SetRepair<'_>,
+        privileges: &Privileges<'_>,
     ) -> Result<(), (CarryError, Option<Box<Carried>>)> {
         let more = self.slipped(&shadow).map_err(|error| (error, None))?;
         let mut facts = match stack.tcp_export(self.id, now_ns) {
@@ -140,7 +140,7 @@ impl Carried {
         };
         self.merge(&mut facts, &more);
         let connection = connection_of(&self.taken, facts);
-        adoption::release_by(&shadow, &connection, repair).map_err(|error| (error.into(), None))
+        adoption::release_by(&shadow, &connection, privileges).map_err(|error| (error.into(), None))
     }
 
     /// What came to the shadow since it was last asked.

@@ -5,6 +5,10 @@
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 
+mod memory;
+
+pub use memory::{KERNEL_BYTES_OF_A_DATAGRAM, Memory};
+
 /// `SO_BUSY_POLL`: how long a blocking receive polls the device queue before it sleeps. Raising it above
 /// `net.core.busy_read` needs CAP_NET_ADMIN.
 ///
@@ -57,6 +61,22 @@ pub fn buffer_locks(socket: impl AsFd) -> io::Result<i32> {
 /// setsockopt(2) failed.
 pub fn set_buffer_locks(socket: impl AsFd, locks: i32) -> io::Result<()> {
     set_int_option(socket, libc::SOL_SOCKET, SO_BUF_LOCK, locks)
+}
+
+/// `TCP_NOTSENT_LOWAT`: how many bytes may be written and not sent; 0: what the host says (`net.ipv4.tcp_notsent_lowat`).
+///
+/// # Errors
+/// getsockopt(2) failed.
+pub fn unsent_most_bytes(socket: impl AsFd) -> io::Result<u32> {
+    int_option(socket, libc::IPPROTO_TCP, libc::TCP_NOTSENT_LOWAT).map(libc::c_int::cast_unsigned)
+}
+
+/// Sets it.
+///
+/// # Errors
+/// setsockopt(2) failed.
+pub fn set_unsent_most_bytes(socket: impl AsFd, bytes: u32) -> io::Result<()> {
+    set_int_option(socket, libc::IPPROTO_TCP, libc::TCP_NOTSENT_LOWAT, bytes.cast_signed())
 }
 
 /// `SO_NETNS_COOKIE` of include/uapi/asm-generic/socket.h.

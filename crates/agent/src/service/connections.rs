@@ -8,15 +8,16 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 use nearwire_frames::steering::ExactFlow;
-use nearwire_sys::tcp_repair::{Repair, set_repair};
+use nearwire_sys::tcp_repair::Repair;
 
 use super::begun::BegunConnection;
 use super::flows::number_after;
 use super::{Asker, Judge, Outcome, ProgramId, Service, socket_of};
+use crate::adoption::Privileged;
 use crate::message::{Answer, Cause, Text};
 use crate::ports::Ports;
 use crate::shadow::{ConnectedShadow, is_tcp_of_namespace};
@@ -24,6 +25,8 @@ use crate::shadow::{ConnectedShadow, is_tcp_of_namespace};
 /// How often a far end is told, and so long apart: further connections of the same addresses are not harmed by it.
 const TOLD_TIMES: u32 = 3;
 const TOLD_EVERY: Duration = Duration::from_millis(600);
+/// As much as a stack and the kernel have of a connection that is given back, with what the kernel accounts beside the bytes.
+const BUFFER_MOST_BYTES: u32 = 16 << 20;
 
 /// The flow of a connection.
 #[derive(Debug, Clone, Copy)]
@@ -94,28 +97,33 @@ impl<P: Ports, J: Judge> Service<P, J> {
         Ok(Some(Answer::ConnectionOpened { connection }.into()))
     }
 
-    /// Freezes or thaws a connection. A program may freeze those whose flow it has, and thaw what another agent has frozen for it, also where it
-    /// has ended since.
-    pub(super) fn repair(
+    /// Does to a connection what changes of its owner need. A program may thaw what another agent has frozen for it, also where it has ended since, and else
+    /// has this done to those whose flow it has.
+    pub(super) fn set_privileged(
         &mut self,
         program: ProgramId,
         socket: Option<OwnedFd>,
-        repair: Repair,
-    ) -> Result<Answer, Cause> {
-        let refused = |error: io::Error| Cause::Port { words: Text::cut(&format!("set TCP_REPAIR: {error}")) };
+        asked: Privileged,
+    ) -> Result<Outcome, Cause> {
         let socket = socket_of(&socket)?;
-        if repair != Repair::Freeze {
-            is_tcp_of_namespace(socket, self.namespace)?;
-            set_repair(socket, repair).map_err(refused)?;
-            return Ok(Answer::Done {});
+        let refused = |error: io::Error| Cause::Port { words: Text::cut(&format!("{asked:?}: {error}")) };
+        match asked {
+            Privileged::Repair(Repair::Thaw | Repair::ThawSilently) => is_tcp_of_namespace(socket, self.namespace)?,
+            Privileged::Repair(Repair::Freeze) | Privileged::Buffer { .. } => self.has_flow(program, socket)?,
         }
+        let within_limits = match asked {
+            Privileged::Buffer { buffer, bytes } => Privileged::Buffer { buffer, bytes: bytes.min(BUFFER_MOST_BYTES) },
+            Privileged::Repair(_) => asked,
+        };
+        within_limits.set(socket).map_err(refused)?;
+        Ok(Answer::Done {}.into())
+    }
+
+    fn has_flow(&self, program: ProgramId, socket: BorrowedFd<'_>) -> Result<(), Cause> {
         let ConnectedShadow { cookie, flow, .. } = ConnectedShadow::read(socket, self.namespace)?;
         let is_its = |connection: &Connection| (connection.program, connection.cookie) == (program, cookie);
-        if !self.connections.by_number.values().any(is_its) {
-            return Err(Cause::OtherAddress { address: flow.local });
-        }
-        set_repair(socket, repair).map_err(refused)?;
-        Ok(Answer::Done {})
+        let has = self.connections.by_number.values().any(is_its);
+        has.then_some(()).ok_or(Cause::OtherAddress { address: flow.local })
     }
 
     /// The kernel has the connection from now on.

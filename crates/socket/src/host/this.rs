@@ -4,6 +4,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use nearwire_agent::adoption::Privileged;
 use nearwire_agent::give_back::{Ip, Received};
 use nearwire_frames::interface::InterfaceFacts;
 use nearwire_frames::port::Port;
@@ -14,7 +15,6 @@ use nearwire_frames::{FlowSocket, PortError};
 use nearwire_stack::Update;
 use nearwire_sys::descriptor::Descriptor;
 use nearwire_sys::ethtool::{Interface, SoTimestamping};
-use nearwire_sys::tcp_repair::{Repair, set_repair};
 use nearwire_sys::tsc::{monotonic_raw_ns, rough_ticks, time_of_day_ns};
 
 use super::agent::{Link, NotDone};
@@ -153,12 +153,12 @@ impl Host for ThisHost {
         let _ = self.agent.present().map(|connected| connected.ask(|client| client.give_segment(shadow, ip, segment)));
     }
 
-    fn repair(&self, shadow: Descriptor, repair: Repair) -> io::Result<()> {
-        match set_repair(shadow, repair) {
+    fn set_privileged(&self, shadow: Descriptor, asked: Privileged) -> io::Result<()> {
+        match asked.set(shadow) {
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
                 let connected = self.agent.connected().map_err(|_| error)?;
                 let refused = |_| io::Error::from(io::ErrorKind::PermissionDenied);
-                connected.ask(|client| client.repair(shadow, repair)).map_err(refused)
+                connected.ask(|client| client.set_privileged(shadow, asked)).map_err(refused)
             }
             done => done,
         }

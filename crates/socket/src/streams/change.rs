@@ -317,12 +317,12 @@ impl<H: Host> Sockets<H> {
         let (id, set, host) = (carried.id(), carried.set(), self.host.clone());
         let Some(engine) = self.engine() else { return };
         engine.unwatch_shadow(shadow);
-        let repair = |repair| host.repair(shadow, repair);
-        let released = carried.release_by(shadow, engine.stack(), monotonic_raw_ns(), &repair);
+        let privileges = |asked| host.set_privileged(shadow, asked);
+        let released = carried.release_by(shadow, engine.stack(), monotonic_raw_ns(), &privileges);
         if released.is_err() {
             // It has ended, or is nobody's: the agent tells the far end when its socket is closed. What the kernel refuses here it refused before.
             engine.stack().tcp_remove(id);
-            let _ = adoption::end_by(shadow, set, &repair);
+            let _ = adoption::end_by(shadow, set, &privileges);
         }
         // Before anything comes to the kernel's socket: an edge of which the kernel's sets do not know is never told.
         self.sets.handed_over(socket, FlowSocket { descriptor: shadow, inode }, was_true, false);
@@ -351,7 +351,7 @@ impl<H: Host> Sockets<H> {
             let Some(stream) = self.streams.take(fd) else { continue };
             let (shadow, inode) = (stream.shadow, stream.inode);
             // Refused, it is parked still, and closed as one.
-            let _ = adoption::end_by(shadow, stream.carried.set(), &|repair| host.repair(shadow, repair));
+            let _ = adoption::end_by(shadow, stream.carried.set(), &|asked| host.set_privileged(shadow, asked));
             self.sets.handed_over(stream.id, FlowSocket { descriptor: shadow, inode }, Events::empty(), false);
         }
     }
@@ -399,8 +399,8 @@ fn carry<H: Host>(
     shadow: Descriptor,
     options: &StreamOptions,
 ) -> Result<Carried, Option<Why>> {
-    let repair = |repair| host.repair(shadow, repair);
-    let carried = Carried::adopt_by(shadow, engine.stack(), options.tcp, monotonic_raw_ns(), &repair);
+    let privileges = |asked| host.set_privileged(shadow, asked);
+    let carried = Carried::adopt_by(shadow, engine.stack(), options.tcp, monotonic_raw_ns(), &privileges);
     let carried = carried.map_err(|error| match error {
         CarryError::Kernel(
             AdoptionError::NotEstablished { .. } | AdoptionError::Unsteady { .. } | AdoptionError::Urgent { .. },
