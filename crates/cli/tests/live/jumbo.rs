@@ -30,7 +30,7 @@ fn length(number: usize) -> usize {
 }
 
 /// Whether the kernel lets frames lie in several buffers (Linux 6.6).
-fn has_multi_buffer() -> bool {
+pub(crate) fn has_multi_buffer() -> bool {
     let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap();
     let mut numbers = release.split(['.', '-']).map_while(|number| number.parse::<u32>().ok());
     (numbers.next(), numbers.next()) >= (Some(6), Some(6))

@@ -31,7 +31,7 @@ mod users;
 use nearwire_lab::emulated_host::{HostHardware, OwnTests, StockKernel};
 
 /// What the kernel has a part in, and not the words of refusals. Each takes seconds in emulation.
-const TESTS: [&str; 13] = [
+const TESTS: [&str; 15] = [
     "bench::every_named_path",
     "capture::datagrams_captured",
     "capture::frames_beyond_the_ring",
@@ -45,6 +45,8 @@ const TESTS: [&str; 13] = [
     "status_live::interface_of_another_process",
     "status_live::times_asked_for",
     "status_live::stats_asked_for",
+    "tcp_bursts::connection_that_sends_bulk",
+    "tcp_bursts::segment_that_its_sender_left",
 ];
 
 fn tests() -> OwnTests {

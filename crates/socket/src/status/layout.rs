@@ -8,7 +8,7 @@ use crate::wait::auto::{Doing, Why};
 /// The name of the mapping; `/proc/PID/maps` shows `/memfd:nearwire-status (deleted)`.
 pub const NAME: &CStr = c"nearwire-status";
 /// The first word: seven letters and the version of this layout.
-pub(super) const MAGIC: u64 = u64::from_le_bytes(*b"nwstatu\x05");
+pub(super) const MAGIC: u64 = u64::from_le_bytes(*b"nwstatu\x06");
 /// The bytes of [`MAGIC`] that are the version.
 pub(super) const VERSION_SHIFT: u32 = 56;
 
@@ -126,6 +126,8 @@ worded! {
         ConnectionsAdopted => "connections adopted",
         /// The kernel's again.
         ConnectionsReleased => "connections released",
+        /// The kernel would not take them back: their far ends were told that they are gone.
+        ConnectionsLost => "connections the kernel did not take back",
         /// Sockets that were given back to the kernel.
         SocketsGivenBack => "sockets given back",
         /// Sockets that found no slot here.

@@ -319,9 +319,12 @@ impl<H: Host> Sockets<H> {
         engine.unwatch_shadow(shadow);
         let privileges = |asked| host.set_privileged(shadow, asked);
         let released = carried.release_by(shadow, engine.stack(), monotonic_raw_ns(), &privileges);
-        if released.is_err() {
+        if let Err((why, _)) = released {
+            self.page.count(Counter::ConnectionsLost, u64::from(matches!(why, CarryError::Kernel(_))));
             // It has ended, or is nobody's: the agent tells the far end when its socket is closed. What the kernel refuses here it refused before.
-            engine.stack().tcp_remove(id);
+            if let Some(engine) = self.engine() {
+                engine.stack().tcp_remove(id);
+            }
             let _ = adoption::end_by(shadow, set, &privileges);
         }
         // Before anything comes to the kernel's socket: an edge of which the kernel's sets do not know is never told.
