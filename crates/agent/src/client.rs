@@ -201,13 +201,25 @@ impl Client {
     /// # Errors
     /// As all requests.
     pub fn open_connection(&mut self, share: u32, socket: impl AsFd) -> Result<u32, ClientError> {
-        match self.ask(&Request::OpenConnection { share }, Some(socket.as_fd()))? {
+        self.ask_for_connection(&Request::OpenConnection { share }, socket)
+    }
+
+    /// Has the far end of a connection told when this program is gone, which has its frames by a port of its own. Its number.
+    ///
+    /// # Errors
+    /// As all requests.
+    pub fn guard_connection(&mut self, socket: impl AsFd) -> Result<u32, ClientError> {
+        self.ask_for_connection(&Request::GuardConnection {}, socket)
+    }
+
+    fn ask_for_connection(&mut self, request: &Request, socket: impl AsFd) -> Result<u32, ClientError> {
+        match self.ask(request, Some(socket.as_fd()))? {
             (Answer::ConnectionOpened { connection }, _) => Ok(connection),
             _ => Err(ClientError::Unfit),
         }
     }
 
-    /// Ends it.
+    /// Ends either.
     ///
     /// # Errors
     /// As all requests.

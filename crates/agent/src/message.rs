@@ -171,6 +171,10 @@ layout! {
             /// Half of its size, as with `SO_SNDBUF`.
             bytes: u32,
         },
+        /// The program carries the data of an established TCP connection by a port of its own. The connected socket, whose descriptor is beside
+        /// this message, is the right to it. If it is closed before [`Request::CloseConnection`], or the program ends, the far end is told that the
+        /// connection is no more.
+        25 => GuardConnection {},
     }
 }
 
@@ -201,7 +205,7 @@ layout! {
             /// The addresses that the agent read from the socket.
             addresses: Addresses,
         },
-        /// To [`Request::OpenConnection`].
+        /// To [`Request::OpenConnection`] and [`Request::GuardConnection`].
         0x108 => ConnectionOpened {
             /// Its number, for [`Request::CloseConnection`].
             connection: u32,
@@ -537,6 +541,7 @@ impl Request {
         matches!(
             self,
             Request::OpenConnection { .. }
+                | Request::GuardConnection {}
                 | Request::Freeze {}
                 | Request::Thaw { .. }
                 | Request::GiveSegment { .. }
@@ -555,6 +560,7 @@ impl Request {
                 | Request::ShowConnection {}
                 | Request::GiveBack { .. }
                 | Request::OpenConnection { .. }
+                | Request::GuardConnection {}
                 | Request::Freeze {}
                 | Request::Thaw { .. }
                 | Request::GiveSegment { .. }

@@ -228,6 +228,7 @@ impl<P: Ports, J: Judge> Service<P, J> {
                 let buffer = if is_send { Buffer::Send } else { Buffer::Receive };
                 self.set_privileged(id, socket, Privileged::Buffer { buffer, bytes })
             }
+            Request::GuardConnection {} => self.guard_connection(id, socket),
             Request::CloseConnection { connection } => self.close_connection(id, connection).map(Outcome::from),
             Request::Forget { share } => self.with_own_share(id, share, Self::forget),
             Request::Status { from } => Ok(self.status(id, from).into()),
@@ -238,6 +239,7 @@ impl<P: Ports, J: Judge> Service<P, J> {
     pub fn gone(&mut self, id: ProgramId) -> Vec<(ProgramId, Answer)> {
         let shares: Vec<u32> = self.shares_of(id).map(|(number, _)| number).collect();
         shares.iter().for_each(|share| self.end_connections_of(*share, true));
+        self.end_guarded_connections_of(id);
         shares.into_iter().for_each(|share| self.close_share(share));
         self.begun.program_gone(id).into_iter().for_each(|share| self.ports.close_share(share));
         self.announced.program_gone(id);
@@ -531,7 +533,8 @@ impl<P: Ports, J: Judge> Service<P, J> {
         let of_share = |number| self.flows.count(number) + self.connections.count(number);
         let count: usize = self.shares_of_user(uid).map(|(number, _)| of_share(number)).sum();
         let of_user = |id: ProgramId| self.uid_of(id) == Some(uid);
-        at_most((count + self.announced.count(of_user)) as u64 + 1, most.into(), Limited::Flows {})
+        let count = count + self.connections.count_guarded(of_user) + self.announced.count(of_user);
+        at_most(count as u64 + 1, most.into(), Limited::Flows {})
     }
 
     /// What the kernel says of a socket that came with a request. It is closed: a copy would hold the port.

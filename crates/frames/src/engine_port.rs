@@ -164,6 +164,11 @@ pub trait EnginePort: Port + Sized + 'static {
         None
     }
 
+    /// Readable when the agent that sees to the port's connections is gone, whoever holds the port: [`EnginePort::check`] then.
+    fn guard(&self) -> Option<BorrowedFd<'_>> {
+        self.holder()
+    }
+
     /// The kernel has all frames from now on; those that the port has already can still be read.
     fn detach(&mut self);
 

@@ -628,7 +628,7 @@ fn watch_port(watch: &Watch, port: &impl EnginePort) -> Result<(), PortError> {
 }
 
 fn watch_holder(watch: &Watch, port: &impl EnginePort) -> Result<(), PortError> {
-    port.holder().map_or(Ok(()), |holder| watch.add_holder(holder)).map_err(|source| PortError::Kernel {
+    port.guard().map_or(Ok(()), |holder| watch.add_holder(holder)).map_err(|source| PortError::Kernel {
         tried: "wait for the agent",
         interface: port.about().interface.to_owned(),
         source,

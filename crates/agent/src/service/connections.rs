@@ -32,10 +32,26 @@ const BUFFER_MOST_BYTES: u32 = 16 << 20;
 #[derive(Debug, Clone, Copy)]
 struct Connection {
     program: ProgramId,
-    share: u32,
-    ifindex: u32,
+    /// Where its frames go. `None`: to a port that the program has opened itself.
+    place: Option<Place>,
     cookie: u64,
     flow: ExactFlow,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Place {
+    share: u32,
+    ifindex: u32,
+}
+
+impl Connection {
+    fn share(&self) -> Option<u32> {
+        self.place.map(|place| place.share)
+    }
+
+    fn ifindex(&self) -> Option<u32> {
+        self.place.map(|place| place.ifindex)
+    }
 }
 
 /// See the module.
@@ -61,7 +77,15 @@ impl Connections {
 
     /// How many a share has.
     pub(super) fn count(&self, share: u32) -> usize {
-        self.by_number.values().filter(|connection| connection.share == share).count()
+        self.by_number.values().filter(|connection| connection.share() == Some(share)).count()
+    }
+
+    /// How many of programs have their frames go to ports of the programs.
+    pub(super) fn count_guarded(&self, is_counted: impl Fn(ProgramId) -> bool) -> usize {
+        self.by_number
+            .values()
+            .filter(|connection| connection.place.is_none() && is_counted(connection.program))
+            .count()
     }
 }
 
@@ -78,10 +102,35 @@ impl<P: Ports, J: Judge> Service<P, J> {
         if shadow.ifindex != 0 && shadow.ifindex != ifindex {
             return Err(Cause::OtherInterface { ifindex: shadow.ifindex });
         }
+        self.may_have_connection(program, shadow, Some(ifindex))?;
+        if !self.ports.open_connection(ifindex, flow, share)? {
+            self.begun.add_connection(BegunConnection { asker: (program, request), share, ifindex, shadow });
+            return Ok(None);
+        }
+        let place = Some(Place { share, ifindex });
+        let connection = self.connections.insert(Connection { program, place, cookie, flow });
+        Ok(Some(Answer::ConnectionOpened { connection }.into()))
+    }
+
+    /// A program carries the data of a connection by a port of its own.
+    pub(super) fn guard_connection(&mut self, program: ProgramId, socket: Option<OwnedFd>) -> Result<Outcome, Cause> {
+        let shadow = ConnectedShadow::read(socket_of(&socket)?, self.namespace)?;
+        self.may_have_connection(program, shadow, None)?;
+        let ConnectedShadow { cookie, flow, .. } = shadow;
+        let connection = self.connections.insert(Connection { program, place: None, cookie, flow });
+        Ok(Answer::ConnectionOpened { connection }.into())
+    }
+
+    fn may_have_connection(
+        &mut self,
+        program: ProgramId,
+        ConnectedShadow { cookie, flow, .. }: ConnectedShadow,
+        ifindex: Option<u32>,
+    ) -> Result<(), Cause> {
         let asker = self.program(program)?;
         self.one_more_flow(asker.caller.uid, asker.allowance.flows)?;
         // Another process has the socket too, or the connection of these addresses before it was closed and nobody said so yet.
-        let is_same = |other: &Connection| other.ifindex == ifindex && other.flow == flow;
+        let is_same = |other: &Connection| other.ifindex() == ifindex && other.flow == flow;
         let others = self.connections.by_number.iter().find(|(_, other)| is_same(other));
         if let Some((number, other)) = others.map(|(number, other)| (*number, *other)) {
             if other.cookie == cookie {
@@ -89,12 +138,7 @@ impl<P: Ports, J: Judge> Service<P, J> {
             }
             self.take_connection(number);
         }
-        if !self.ports.open_connection(ifindex, flow, share)? {
-            self.begun.add_connection(BegunConnection { asker: (program, request), share, ifindex, shadow });
-            return Ok(None);
-        }
-        let connection = self.connections.insert(Connection { program, share, ifindex, cookie, flow });
-        Ok(Some(Answer::ConnectionOpened { connection }.into()))
+        Ok(())
     }
 
     /// Does to a connection what changes of its owner need. A program may thaw what another agent has frozen for it, also where it has ended since, and else
@@ -138,7 +182,12 @@ impl<P: Ports, J: Judge> Service<P, J> {
 
     /// The share of connections is closed. Where their program lives it takes them back from here, else nobody has them.
     pub(super) fn end_connections_of(&mut self, share: u32, is_program_gone: bool) {
-        self.take_connections(|connection| connection.share == share, is_program_gone);
+        self.take_connections(|connection| connection.share() == Some(share), is_program_gone);
+    }
+
+    /// A program is gone, and the ports with it that it had opened itself.
+    pub(super) fn end_guarded_connections_of(&mut self, program: ProgramId) {
+        self.take_connections(|connection| connection.program == program && connection.place.is_none(), true);
     }
 
     /// The sockets of connections were closed.
@@ -175,7 +224,9 @@ impl<P: Ports, J: Judge> Service<P, J> {
 
     fn take_connection(&mut self, number: u32) -> Option<Connection> {
         let connection = self.connections.by_number.remove(&number)?;
-        self.ports.close_connection(connection.ifindex, connection.flow, connection.share);
+        if let Some(Place { share, ifindex }) = connection.place {
+            self.ports.close_connection(ifindex, connection.flow, share);
+        }
         Some(connection)
     }
 }

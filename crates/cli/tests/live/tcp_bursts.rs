@@ -53,11 +53,6 @@ ask(b'burst'); step()
 print('same', hear(b'burst'), flush=True); step()
 ";
 
-/// Before Linux 6.4 there is no agent's port, and connections are the kernel's; before 6.6 those are whose segments are longer than a buffer.
-fn bed() -> Option<Bed> {
-    if has_multi_buffer() { Bed::lay() } else { None }
-}
-
 fn line(program: &mut Running) -> String {
     let mut line = String::new();
     program.lines.read_line(&mut line).unwrap();
@@ -70,7 +65,7 @@ fn counter(program: &Running, name: &str) -> u64 {
 
 #[test]
 fn burst_that_rings_have_no_room_for_is_answered_and_no_connection_is_released() {
-    let Some(bed) = bed() else { return };
+    let Some(bed) = Bed::lay() else { return };
     let (near, far) = (bed.cable.near(), bed.cable.far());
     let script = |text: &str| text.replace("PORT", "7500");
     let variables = [("NEARWIRE_ADOPT", "eager"), ("NEARWIRE_SPIN", "50us")];
@@ -120,7 +115,7 @@ print('same', same, flush=True); step()
 
 #[test]
 fn segment_that_its_sender_left_to_a_device_to_cut_reaches_its_connection() {
-    let Some(bed) = bed() else { return };
+    let Some(bed) = Bed::lay() else { return };
     let (near, far) = (bed.cable.near(), bed.cable.far());
     let script = |text: &str| text.replace("PORT", "7501");
     let variables = [("NEARWIRE_ADOPT", "eager"), ("NEARWIRE_SPIN", "50us")];
@@ -129,7 +124,13 @@ fn segment_that_its_sender_left_to_a_device_to_cut_reaches_its_connection() {
     let mut sender = bed.start_plain_at(far, &script(&[CONNECTED, SENDER].concat()));
     assert_eq!(line(&mut sender), "same 20");
     server.step();
-    assert_eq!((counter(&server, "connections_adopted"), counter(&server, "connections_released")), (1, 0));
+    let [adopted, released] = ["connections_adopted", "connections_released"].map(|name| counter(&server, name));
+    assert!(adopted > 0);
+    if !has_multi_buffer() {
+        assert!(released > 0, "no ring can hold such segments, so the kernel has their connection");
+        return;
+    }
+    assert_eq!((adopted, released), (1, 0));
     assert!(counter(&server, "frames_received") < 20 * 60_000 / 1448, "the sender has cut them");
 }
 
@@ -175,7 +176,7 @@ fn rows(program: &Running) -> (Vec<Option<String>>, u64) {
 
 #[test]
 fn connection_that_sends_bulk_is_the_kernels_as_long_as_it_does_and_from_the_beginning() {
-    let Some(bed) = bed() else { return };
+    let Some(bed) = Bed::lay() else { return };
     let (near, far) = (bed.cable.near(), bed.cable.far());
     let script = |text: &str| text.replace("PORT", "7502");
     let variables = [("NEARWIRE_ADOPT", "auto"), ("NEARWIRE_SPIN", "50us")];

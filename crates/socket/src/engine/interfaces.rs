@@ -190,8 +190,8 @@ impl<P: EnginePort> Interfaces<P> {
         for attached in &mut self.attached {
             let received_frames = attached.port.statistics().received_frames;
             let has_received = std::mem::replace(&mut attached.checked_frames, received_frames) != received_frames;
-            // A holder tells more than whether they come.
-            if has_received && attached.port.holder().is_none() {
+            // An agent tells more than whether they come.
+            if has_received && attached.port.guard().is_none() {
                 continue;
             }
             if let Err(error) = attached.port.check() {

@@ -11,9 +11,10 @@ use nearwire_agent::client::Client;
 use nearwire_agent::message::Answer;
 use nearwire_frames::ports::xdp::{FrameTimes, Kick, Kicked, TimesWanted, XdpPort, await_carrier};
 use nearwire_frames::raw::TimeSource;
-use nearwire_frames::steering::{ExactFlow, FlowFilter};
+use nearwire_frames::steering::{ExactFlow, Filter, FlowFilter};
 use nearwire_frames::{
-    EnginePort, FlowSocket, Port, PortAbout, PortError, PortFilters, PortStatistics, PreparedFrame, RevokedFlow,
+    EnginePort, FlowSocket, Port, PortAbout, PortError, PortFilters, PortStatistics, PreparedFrame, RawPort,
+    RevokedFlow,
 };
 use nearwire_sys::descriptor::Descriptor;
 
@@ -25,6 +26,8 @@ pub struct HostPort {
     // Closed before the agent is told that it is.
     port: XdpPort,
     share: Option<Share>,
+    /// Of one that this process opened beside an agent.
+    guard: Option<Guard>,
     /// Why the agent, which there is, gave none.
     no_share: Option<Box<PortError>>,
 }
@@ -32,12 +35,17 @@ pub struct HostPort {
 impl HostPort {
     /// One that this process opened.
     pub(super) const fn own(port: XdpPort) -> HostPort {
-        HostPort { port, share: None, no_share: None }
+        HostPort { port, share: None, guard: None, no_share: None }
     }
 
-    /// The same beside an agent that gave no share: why, which the port says of itself.
-    pub(super) fn own_for_want_of_share(port: XdpPort, no_share: PortError) -> HostPort {
-        HostPort { port, share: None, no_share: Some(Box::new(no_share)) }
+    /// The same beside an agent that gave no share: why, which the port says of itself. The agent guards its connections.
+    pub(super) fn own_for_want_of_share(
+        port: XdpPort,
+        no_share: PortError,
+        connected: Option<Arc<Connected>>,
+    ) -> HostPort {
+        let guard = connected.map(Guard::by);
+        HostPort { port, share: None, guard, no_share: Some(Box::new(no_share)) }
     }
 
     /// A share of the agent's port on an interface.
@@ -56,7 +64,7 @@ impl HostPort {
         if !opened.carrier_within.is_zero() {
             await_carrier(interface, port.config().mode, opened.carrier_within)?;
         }
-        Ok(HostPort { port, share: Some(share), no_share: None })
+        Ok(HostPort { port, share: Some(share), guard: None, no_share: None })
     }
 
     /// The AF_XDP port, or share of one.
@@ -68,6 +76,58 @@ impl HostPort {
     #[cfg(test)]
     pub(crate) fn own_table(&mut self) -> Option<&mut nearwire_frames::steering::SteeringTable> {
         self.port.steering_table()
+    }
+}
+
+/// The agent, which outlives this process, and what it knows of connections whose frames come to a port that this process opened: it tells
+/// their far ends when this process is gone. In the child of a fork it is the parent's, and is forgotten.
+#[derive(Debug)]
+struct Guard {
+    connected: Arc<Connected>,
+    /// Its numbers of them.
+    connections: HashMap<ExactFlow, u32>,
+}
+
+impl Guard {
+    fn by(connected: Arc<Connected>) -> Guard {
+        Guard { connected, connections: HashMap::new() }
+    }
+
+    fn open_connection(&mut self, port: &mut XdpPort, flow: ExactFlow, socket: FlowSocket) -> Result<(), PortError> {
+        let interface = &port.config().interface;
+        let guarded = self.connected.ask(|client| client.guard_connection(socket));
+        let number = guarded.map_err(|not_done| not_done.into_error(interface))?;
+        self.connections.insert(flow, number);
+        RawPort::add_filter(port, Filter::Exact(flow)).inspect_err(|_| self.forget(flow))
+    }
+
+    fn close_connection(&mut self, port: &mut XdpPort, flow: ExactFlow) {
+        if self.connections.contains_key(&flow) {
+            // Refused, there is none.
+            let _ = RawPort::remove_filter(port, Filter::Exact(flow));
+            self.forget(flow);
+        }
+    }
+
+    fn forget(&mut self, flow: ExactFlow) {
+        if let Some(number) = self.connections.remove(&flow) {
+            // Refused, it is gone.
+            let _ = self.connected.ask(|client| client.close_connection(number));
+        }
+    }
+
+    /// Whether the agent is there still. It has nothing to say of the port.
+    fn is_there(&self) -> bool {
+        self.connected.take_news(|_| false).is_ok()
+    }
+}
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        for number in std::mem::take(&mut self.connections).into_values() {
+            // Gone, or of the parent of this child: it knows.
+            let _ = self.connected.ask(|client| client.close_connection(number));
+        }
     }
 }
 
@@ -354,13 +414,19 @@ impl EnginePort for HostPort {
     fn open_connection(&mut self, flow: ExactFlow, socket: FlowSocket) -> Result<(), PortError> {
         match &mut self.share {
             Some(share) => share.open_connection(flow, socket),
-            None => self.port.open_connection(flow, socket),
+            None => match &mut self.guard {
+                Some(guard) => guard.open_connection(&mut self.port, flow, socket),
+                None => self.port.open_connection(flow, socket),
+            },
         }
     }
 
     fn close_connection(&mut self, flow: ExactFlow) {
         if let Some(share) = &mut self.share {
             share.close_connection(flow);
+        }
+        if let Some(guard) = &mut self.guard {
+            guard.close_connection(&mut self.port, flow);
         }
     }
 
@@ -406,9 +472,13 @@ impl EnginePort for HostPort {
 
     fn check(&mut self) -> Result<(), PortError> {
         match &mut self.share {
-            Some(share) => share.follow(),
-            None => self.port.check(),
+            Some(share) => return share.follow(),
+            None => self.port.check()?,
         }
+        let Some(guard) = self.guard.take_if(|guard| !guard.is_there()) else { return Ok(()) };
+        // Nobody would tell their far ends any more.
+        let interface = || self.port.config().interface.clone();
+        if guard.connections.is_empty() { Ok(()) } else { Err(PortError::HolderGone { interface: interface() }) }
     }
 
     fn is_told(&self) -> bool {
@@ -417,6 +487,10 @@ impl EnginePort for HostPort {
 
     fn holder(&self) -> Option<BorrowedFd<'_>> {
         self.share.as_ref().map(|share| share.filters.connected.as_fd())
+    }
+
+    fn guard(&self) -> Option<BorrowedFd<'_>> {
+        self.holder().or_else(|| self.guard.as_ref().map(|guard| guard.connected.as_fd()))
     }
 
     fn detach(&mut self) {
@@ -481,7 +555,11 @@ impl EnginePort for HostPort {
     fn share(&mut self) -> Result<HostPort, PortError> {
         match &self.share {
             Some(share) => HostPort::of_agent(&share.filters.connected, &share.interface),
-            None => EnginePort::share(&mut self.port).map(HostPort::own),
+            None => {
+                let port = EnginePort::share(&mut self.port)?;
+                let guard = self.guard.as_ref().map(|guard| Guard::by(Arc::clone(&guard.connected)));
+                Ok(HostPort { port, share: None, guard, no_share: None })
+            }
         }
     }
 

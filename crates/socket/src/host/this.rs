@@ -107,7 +107,7 @@ impl Host for ThisHost {
     fn open_port(&self, facts: &InterfaceFacts, wanted: PortWanted) -> Result<HostPort, PortError> {
         let own = || open_port(facts, wanted.mode, wanted.engines_most);
         let instead = |no_share| match own() {
-            Ok(port) => Ok(HostPort::own_for_want_of_share(port, no_share)),
+            Ok(port) => Ok(HostPort::own_for_want_of_share(port, no_share, self.agent.present())),
             Err(error) => Err(more_telling(no_share, error)),
         };
         if wanted.agent == Agent::Off {

@@ -47,6 +47,31 @@ fn program_gone_its_connections_end_at_their_far_ends() {
 }
 
 #[test]
+fn guarded_connection_has_no_flow_and_ends_at_its_far_end_when_its_program_or_its_socket_is_gone() {
+    let mut bed = Bed::new();
+    bed.program(1, 0);
+    let guard = |bed: &mut Bed, socket: &TcpStream| {
+        let socket = socket.as_fd().try_clone_to_owned().unwrap();
+        match bed.service.handle(1, 1, Request::GuardConnection {}, Some(socket)).unwrap().answer {
+            Answer::ConnectionOpened { connection } => connection,
+            other => panic!("{other:?}"),
+        }
+    };
+    let [released, closed, left] = [pair(), pair(), pair()];
+    let connection = guard(&mut bed, &released.0);
+    assert_eq!(bed.ask(1, Request::CloseConnection { connection }), Answer::Done {});
+    let ended = |bed: &Bed| bed.ports.ended_connections().iter().map(|flow| flow.local_port).collect::<Vec<_>>();
+    let [of_closed, of_left] = [&closed, &left].map(|(near, _)| near.local_addr().unwrap().port());
+    guard(&mut bed, &closed.0);
+    guard(&mut bed, &left.0);
+    assert_eq!((bed.ports.connections(), ended(&bed)), (vec![], vec![]));
+    bed.service.closed(&[rustix::net::sockopt::socket_cookie(&closed.0).unwrap()]);
+    assert_eq!(ended(&bed), [of_closed]);
+    bed.service.gone(1);
+    assert_eq!(ended(&bed), [of_closed, of_left]);
+}
+
+#[test]
 fn far_end_that_may_not_have_answered_is_told_again_and_not_for_ever() {
     let mut bed = Bed::new();
     let share = bed.program(1, 0);
