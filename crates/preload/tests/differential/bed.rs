@@ -207,11 +207,11 @@ impl<'a> Bed<'a> {
         assert_eq!(is_by_agent, has_share, "{script} ({}): by shares of the agent:\n{told}", run.name());
     }
 
-    /// Asserts that connections of a script are adopted on this cable, where the kernel has shares.
+    /// Asserts that connections of a script are adopted on this cable.
     pub fn assert_adopted(&mut self, script: &str, run: Run) {
         let told = self.run_counted(script, run, &[]);
         let is_adopted = told.lines().any(|line| line.trim_end().ends_with(CONNECTIONS_ADOPTED));
-        assert_eq!(is_adopted, has_shares(), "{script} ({}): connections are adopted:\n{told}", run.name());
+        assert!(is_adopted, "{script} ({}): no connection was adopted:\n{told}", run.name());
     }
 
     /// Runs a script and gives its counters too. In emulation, the processor of which others may want as well, it may take the agent longer
