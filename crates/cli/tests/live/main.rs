@@ -31,13 +31,16 @@ mod users;
 use nearwire_lab::emulated_host::{HostHardware, OwnTests, StockKernel};
 
 /// What the kernel has a part in, and not the words of refusals. Each takes seconds in emulation.
-const TESTS: [&str; 15] = [
+const TESTS: [&str; 18] = [
     "bench::every_named_path",
     "capture::datagrams_captured",
     "capture::frames_beyond_the_ring",
     "capture::interface_removed",
     "capture_process::capture_with_limits",
     "capture_process::capturer_killed",
+    "connections::agent_killed",
+    "connections::link_down",
+    "connections::program_killed",
     "dry_run::",
     "jumbo::datagrams_of_accelerated",
     "jumbo::kernel_without",
