@@ -26,6 +26,7 @@ mod tcp_postgresql;
 mod tcp_processes;
 mod tcp_programs;
 mod tcp_servers;
+mod tcp_storms;
 mod users;
 
 use nearwire_lab::emulated_host::{HostHardware, OwnTests, StockKernel};
