@@ -288,8 +288,8 @@ fn read(shadow: BorrowedFd<'_>) -> Result<Connection, AdoptionError> {
     let maximum_segment_bytes = tcp_repair::maximum_segment_bytes(shadow).asked("TCP_MAXSEG")?;
     for _ in 0..READ_AGAIN_MOST {
         let before = numbers(shadow)?;
-        let unread = peek_of(shadow, Queue::Receive, before.unread_bytes)?;
-        let mut sent = peek_of(shadow, Queue::Send, before.unacknowledged_bytes)?;
+        let unread = peek_unread(shadow, before.unread_bytes)?;
+        let mut sent = peek_unacknowledged(shadow, before.unacknowledged_bytes as usize)?;
         let window = tcp_repair::window(shadow).asked("TCP_REPAIR_WINDOW")?;
         if numbers(shadow)? != before {
             continue;
@@ -352,9 +352,31 @@ fn numbers(shadow: BorrowedFd<'_>) -> Result<Numbers, AdoptionError> {
     })
 }
 
-fn peek_of(shadow: BorrowedFd<'_>, queue: Queue, bytes: u32) -> Result<Vec<u8>, AdoptionError> {
-    tcp_repair::set_repair_queue(shadow, queue).asked("TCP_REPAIR_QUEUE")?;
+fn peek_unread(shadow: BorrowedFd<'_>, bytes: u32) -> Result<Vec<u8>, AdoptionError> {
+    tcp_repair::set_repair_queue(shadow, Queue::Receive).asked("TCP_REPAIR_QUEUE")?;
     peek(shadow, bytes as usize)
+}
+
+/// What was written and not acknowledged. Of a segment that is acknowledged in part the kernel keeps all (`tcp_clean_rtx_queue`), and shows all
+/// (`tcp_peek_sndq`): the last bytes are wanted.
+fn peek_unacknowledged(shadow: BorrowedFd<'_>, bytes: usize) -> Result<Vec<u8>, AdoptionError> {
+    tcp_repair::set_repair_queue(shadow, Queue::Send).asked("TCP_REPAIR_QUEUE")?;
+    if bytes == 0 {
+        return Ok(Vec::new());
+    }
+    let mut room_bytes = bytes;
+    loop {
+        let mut peeked = vec![0; room_bytes];
+        // It tells how much there is, also where that is more than there is room for.
+        let (_, found_bytes) =
+            recv(shadow, &mut peeked[..], RecvFlags::PEEK | RecvFlags::DONTWAIT).asked("recv with MSG_PEEK")?;
+        if found_bytes <= room_bytes {
+            peeked.truncate(found_bytes);
+            peeked.drain(..found_bytes.saturating_sub(bytes));
+            return Ok(peeked);
+        }
+        room_bytes = found_bytes;
+    }
 }
 
 /// So much of the chosen queue.

@@ -18,6 +18,7 @@ use nearwire_frames::ports::xdp::{Steer, XdpConfig, XdpMode, XdpPort};
 use nearwire_frames::{Port, RawPort};
 use nearwire_lab::{Cable, CableEnd, VirtualCable};
 use nearwire_sys::socket::buffer_locks;
+use nearwire_sys::tcp_repair::unacknowledged_bytes;
 use rustix::net::sockopt::{
     set_socket_reuseaddr, set_socket_send_buffer_size, socket_reuseaddr, socket_send_buffer_size,
 };
@@ -199,6 +200,29 @@ fn connection_with_more_than_the_kernels_buffers_hold_is_given_back_whole() {
     for unread_bytes in [1, 100_000, 1_000_000] {
         gives_back(&cable, Carried { sent_bytes: 10, unsent_bytes: 10, unread_bytes }, None);
     }
+}
+
+/// The kernel cuts anew what it is given: of one of its segments, the far end may have acknowledged a part, as the owner before had sent it.
+#[test]
+fn connection_with_a_segment_that_is_acknowledged_in_part_is_adopted_with_the_rest_of_it() {
+    let Some(cable) = cable_or_skip() else { return };
+    let [near, mut far] = connect(cable.near(), cable.far(), |end| end.ipv4.into(), false);
+    let (mut of_near, mut of_far) = (adopt(&near).unwrap(), adopt(&far).unwrap());
+    let sent: Vec<u8> = (0..=255).cycle().take(713).collect();
+    of_near.sent.clone_from(&sent);
+    of_far.unread = sent[..612].to_vec();
+    of_far.next_sequence = of_far.next_sequence.wrapping_add(612);
+    cable.near().namespace.enter(|| release(&near, &of_near)).unwrap().unwrap();
+    cable.far().namespace.enter(|| release(&far, &of_far)).unwrap().unwrap();
+    far.write_all(b"x").unwrap();
+    let until = Instant::now() + PATIENCE;
+    // The kernel sends the rest again after a second.
+    while unacknowledged_bytes(&near).unwrap() != 101 {
+        assert!(Instant::now() < until, "no part was acknowledged");
+    }
+    let again = adopt(&near).unwrap();
+    assert_eq!((again.sent, again.unsent), (sent[612..].to_vec(), Vec::new()));
+    assert_eq!(again.unacknowledged_sequence, of_near.unacknowledged_sequence.wrapping_add(612));
 }
 
 /// It may not have buffers beyond the host's limits, nor freeze and thaw; somebody does that for it.

@@ -32,7 +32,7 @@ mod users;
 use nearwire_lab::emulated_host::{HostHardware, OwnTests, StockKernel};
 
 /// What the kernel has a part in, and not the words of refusals. Each takes seconds in emulation.
-const TESTS: [&str; 18] = [
+const TESTS: [&str; 19] = [
     "bench::every_named_path",
     "capture::datagrams_captured",
     "capture::frames_beyond_the_ring",
@@ -51,11 +51,12 @@ const TESTS: [&str; 18] = [
     "status_live::stats_asked_for",
     "tcp_bursts::connection_that_sends_bulk",
     "tcp_bursts::segment_that_its_sender_left",
+    "tcp_storms::",
 ];
 
 fn tests() -> OwnTests {
     let library = std::env::current_exe().unwrap().with_file_name("libnearwire_preload.so");
-    let programs = ["ip", "tcpdump", "setpriv", "prlimit", "sh"];
+    let programs = ["env", "ip", "tcpdump", "setpriv", "prlimit", "sh"];
     let modules = ["socket", "os", "errno", "time", "struct", "threading", "ctypes"];
     OwnTests::new(&TESTS)
         .with_programs(&programs)

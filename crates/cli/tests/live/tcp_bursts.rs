@@ -141,6 +141,7 @@ def ping_pong(connection, count):
     for _ in range(count): connection.send(connection.recv(100))
 small, _ = listener.accept()
 ping_pong(small, 20)
+small.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 step()
 small.sendall(bytes(32 << 20))
 step()

@@ -37,6 +37,7 @@ const SET: [(c_int, &[c_int]); 4] = [
             libc::TCP_KEEPCNT,
             libc::TCP_USER_TIMEOUT,
             libc::TCP_LINGER2,
+            libc::TCP_NOTSENT_LOWAT,
         ],
     ),
     (libc::IPPROTO_IP, &[libc::IP_TOS, libc::IP_TTL]),
@@ -44,8 +45,9 @@ const SET: [(c_int, &[c_int]); 4] = [
 ];
 
 /// Of level IPPROTO_TCP, what the shadow tells as the kernel would of its connection, and what is told for it here.
-const TOLD: [c_int; 13] = [
+const TOLD: [c_int; 14] = [
     libc::TCP_NODELAY,
+    libc::TCP_NOTSENT_LOWAT,
     libc::TCP_QUICKACK,
     libc::TCP_CORK,
     libc::TCP_KEEPIDLE,

@@ -161,11 +161,11 @@ pub const CONNECTIONS: &[(&str, Connection)] = &[
         Connection::Carried,
     ),
     (
-        "`getsockopt` of a level other than `IPPROTO_TCP`, and of that with `TCP_INFO` (what the stack knows, in place of what the kernel does), `TCP_MAXSEG`, `TCP_NODELAY`, `TCP_CORK`, `TCP_QUICKACK`, `TCP_CONGESTION`, `TCP_USER_TIMEOUT`, and what is about keepalives",
+        "`getsockopt` of a level other than `IPPROTO_TCP`, and of that with `TCP_INFO` (what the stack knows, in place of what the kernel does), `TCP_MAXSEG`, `TCP_NODELAY`, `TCP_CORK`, `TCP_QUICKACK`, `TCP_CONGESTION`, `TCP_NOTSENT_LOWAT`, `TCP_USER_TIMEOUT`, and what is about keepalives",
         Connection::Carried,
     ),
     (
-        "`setsockopt` with `SO_RCVTIMEO`, `SO_SNDTIMEO`, `SO_RCVLOWAT`, `SO_LINGER`, `SO_PRIORITY`, `SO_SNDBUF`, `SO_RCVBUF`, `TCP_NODELAY`, `TCP_CORK`, `TCP_QUICKACK`, `TCP_KEEPIDLE`, `TCP_KEEPINTVL`, `TCP_KEEPCNT`, `TCP_USER_TIMEOUT`, `IP_TOS`, `IP_TTL`, `IPV6_TCLASS` or `IPV6_UNICAST_HOPS`",
+        "`setsockopt` with `SO_RCVTIMEO`, `SO_SNDTIMEO`, `SO_RCVLOWAT`, `SO_LINGER`, `SO_PRIORITY`, `SO_SNDBUF`, `SO_RCVBUF`, `TCP_NODELAY`, `TCP_CORK`, `TCP_QUICKACK`, `TCP_KEEPIDLE`, `TCP_KEEPINTVL`, `TCP_KEEPCNT`, `TCP_NOTSENT_LOWAT`, `TCP_USER_TIMEOUT`, `IP_TOS`, `IP_TTL`, `IPV6_TCLASS` or `IPV6_UNICAST_HOPS`",
         Connection::Carried,
     ),
     ("`sendfile` of up to 64 KiB of a regular file", Connection::Carried),
@@ -174,7 +174,7 @@ pub const CONNECTIONS: &[(&str, Connection)] = &[
         Connection::Released,
     ),
     (
-        "as long as one is set: `TCP_INQ`, `TCP_NOTSENT_LOWAT`, `SO_OOBINLINE`, `SO_ZEROCOPY`, `SO_TIMESTAMP` and its kin, `SO_MARK`, `SO_MAX_PACING_RATE`, `IP_MINTTL`, `IPV6_MINHOPCOUNT`",
+        "as long as one is set: `TCP_INQ`, `SO_OOBINLINE`, `SO_ZEROCOPY`, `SO_TIMESTAMP` and its kin, `SO_MARK`, `SO_MAX_PACING_RATE`, `IP_MINTTL`, `IPV6_MINHOPCOUNT`",
         Connection::Released,
     ),
     ("the interface goes down, its port is lost, or the agent ends", Connection::Released),

@@ -147,6 +147,11 @@ SCRIPT(bytes_not_yet_sent_that_are_room) {
     POLL(0, { fd, POLLOUT, 0 });
     send_stream(fd, 50000);
     RECEIVE_STREAM(fd, 50000);
+    SET(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, 1);
+    send_stream(fd, 50000);
+    RECEIVE_STREAM(fd, 50000);
+    SET(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, 0);
+    exchange_stream(fd);
 }
 
 SCRIPT(linger_that_waits) {

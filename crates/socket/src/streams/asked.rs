@@ -31,10 +31,14 @@ impl<H: Host> Sockets<H> {
         let Some(stream) = self.streams.get(fd) else { return };
         let (id, is_v4) = (stream.id, stream.options.is_v4);
         let (shadow, connection, set) = (stream.shadow, stream.carried.id(), stream.carried.set());
-        let Ok(options) = StreamOptions::read(shadow, is_v4, set.keepalive) else {
+        let before = stream.options.tcp;
+        let Ok(mut options) = StreamOptions::read(shadow, is_v4, set.keepalive) else {
             self.release_where_routed(fd, Reason::KernelCall);
             return;
         };
+        // These are not the program's to say.
+        options.tcp.tells_bulk = before.tells_bulk;
+        (options.tcp.device_cuts, options.tcp.device_joins) = (before.device_cuts, before.device_joins);
         if let Some(engine) = self.engine() {
             engine.stack().tcp_configure(connection, monotonic_raw_ns(), |of_stack| *of_stack = options.tcp);
         }

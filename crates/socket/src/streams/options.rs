@@ -11,9 +11,8 @@ use rustix::net::sockopt::{self, Timeout, ip_tos, tcp_nodelay};
 use crate::reason::{Reason, Why};
 
 /// Options that the stack has not: level, name, and the value that asks for nothing. With any other the kernel serves the socket.
-const ONLY_KERNEL: [(i32, i32, i32); 9] = [
+const ONLY_KERNEL: [(i32, i32, i32); 8] = [
     (libc::IPPROTO_TCP, libc::TCP_INQ, 0),
-    (libc::IPPROTO_TCP, libc::TCP_NOTSENT_LOWAT, 0),
     (libc::SOL_SOCKET, libc::SO_MARK, 0),
     (libc::SOL_SOCKET, libc::SO_OOBINLINE, 0),
     (libc::SOL_SOCKET, libc::SO_ZEROCOPY, 0),
@@ -82,6 +81,7 @@ impl StreamOptions {
             receive_low_water_bytes: int(libc::SOL_SOCKET, libc::SO_RCVLOWAT)?.max(1).cast_unsigned(),
             leaves_ending: true,
             send_buffer_bytes: buffer(SENDING_LOCKED, libc::SO_SNDBUF, defaults.send_buffer_bytes)?,
+            unsent_most_bytes: unsent_most_bytes(tcp_int(libc::TCP_NOTSENT_LOWAT)?.cast_unsigned()),
             receive_buffer_bytes: buffer(RECEIVING_LOCKED, libc::SO_RCVBUF, defaults.receive_buffer_bytes)?,
             ttl: hops(&int, is_v4)?,
             tos: if is_v4 { ip_tos(shadow).unwrap_or(0) } else { int(libc::IPPROTO_IPV6, libc::IPV6_TCLASS)? as u8 },
@@ -97,6 +97,16 @@ impl StreamOptions {
             is_v4,
         })
     }
+}
+
+/// By TCP_NOTSENT_LOWAT, where that says something, else by the host. Its setting may have changed since it was last asked for.
+fn unsent_most_bytes(of_socket: u32) -> u32 {
+    const OF_HOST: &str = "/proc/sys/net/ipv4/tcp_notsent_lowat";
+    if of_socket != 0 {
+        return of_socket;
+    }
+    let of_host = std::fs::read_to_string(OF_HOST).ok().and_then(|text| text.trim().parse().ok());
+    of_host.filter(|bytes| *bytes != 0).unwrap_or(u32::MAX)
 }
 
 /// How far packets go, where that is not the route's to say: the kernel does not tell whether the program has set IP_TTL, and knows the route

@@ -117,7 +117,7 @@ impl Stack {
         }
         connection.sender.restart_after_idle(now_ns);
         let is_first = connection.sender.buffer.len_bytes() == 0;
-        let taken = connection.sender.buffer.push(data, connection.options.send_buffer_bytes);
+        let taken = connection.sender.buffer.push(data, connection.written_most_bytes());
         connection.is_write_blocked |= taken < data.len();
         if taken == 0 && !data.is_empty() {
             return Err(TcpCallError::WouldBlock);

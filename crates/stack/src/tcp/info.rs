@@ -109,6 +109,8 @@ impl Connection {
         let limit_bytes = self.options.send_buffer_bytes;
         let used_bytes = self.sender.buffer.len_bytes();
         let has_room = limit_bytes.saturating_sub(used_bytes) >= used_bytes / 2 && used_bytes < limit_bytes;
+        // `tcp_stream_memory_free`: half of what may be unsent is free.
+        let has_room = has_room && self.sender.unsent_bytes() <= self.options.unsent_most_bytes.saturating_sub(1) / 2;
         TcpReadiness {
             readable: has_ended || (waiting_bytes > 0 && waiting_bytes >= self.low_water_bytes()),
             writable: self.error.is_some() || self.sender.fin != Fin::No || has_room,
@@ -120,6 +122,29 @@ impl Connection {
             is_bulk: self.is_bulk(),
             stuck: self.way.err(),
         }
+    }
+
+    /// So many bytes may wait to be sent and acknowledged, as a program writes. The kernel, too, lets a program exceed what may be unsent by a segment.
+    #[inline]
+    pub(crate) fn written_most_bytes(&self) -> u32 {
+        let unsent_most_bytes = self.options.unsent_most_bytes;
+        if unsent_most_bytes == u32::MAX {
+            return self.options.send_buffer_bytes;
+        }
+        let (all_bytes, unsent_bytes) = (self.sender.buffer.len_bytes(), self.sender.unsent_bytes());
+        if unsent_bytes >= unsent_most_bytes {
+            return all_bytes;
+        }
+        let most_bytes = (all_bytes - unsent_bytes).saturating_add(unsent_most_bytes).saturating_add(self.full_bytes());
+        self.options.send_buffer_bytes.min(most_bytes)
+    }
+
+    /// What was sent has made room for a program that found none; from now on it is not waited for.
+    #[inline]
+    pub(crate) fn takes_room_of_sent(&mut self) -> bool {
+        let has = self.is_write_blocked && self.options.unsent_most_bytes != u32::MAX && self.readiness().writable;
+        self.is_write_blocked &= !has;
+        has
     }
 
     /// A segment that is longer than what any path takes was sent so often without an answer that a router may drop it. Its message

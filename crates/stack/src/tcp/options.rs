@@ -20,6 +20,8 @@ pub struct TcpOptions {
     pub receive_buffer_bytes: u32,
     /// Bytes that may wait to be sent and acknowledged.
     pub send_buffer_bytes: u32,
+    /// TCP_NOTSENT_LOWAT: of those, so many may wait to be sent, and a segment more; `u32::MAX`: all.
+    pub unsent_most_bytes: u32,
     /// SO_RCVLOWAT.
     pub receive_low_water_bytes: u32,
     /// What is added at least to the smoothed round trip for a retransmission timeout, ns (`TCP_RTO_MIN`).
@@ -51,6 +53,7 @@ impl Default for TcpOptions {
             user_timeout_ns: None,
             receive_buffer_bytes: 3 << 20,
             send_buffer_bytes: 1 << 20,
+            unsent_most_bytes: u32::MAX,
             receive_low_water_bytes: 1,
             retransmit_floor_ns: SECOND_NS / 5,
             congestion_control: CongestionControl::default(),

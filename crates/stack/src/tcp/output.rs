@@ -52,7 +52,7 @@ impl Connection {
     }
 
     /// Payload of a full segment beside the blocks that it carries.
-    fn full_bytes(&self) -> u32 {
+    pub(crate) fn full_bytes(&self) -> u32 {
         self.sender.full_bytes(self.blocks_bytes())
     }
 

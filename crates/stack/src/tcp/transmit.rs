@@ -88,6 +88,9 @@ impl OutgoingSegment<'_> {
             connection.receiver.tell();
         }
         connection.sent(&self.outgoing, self.now_ns);
+        if connection.takes_room_of_sent() {
+            self.tcp.announce(self.index);
+        }
         self.statistics.ip_mut(family).out_requests += 1;
         let counters = &mut self.tcp.counters;
         counters.out_segments += 1;

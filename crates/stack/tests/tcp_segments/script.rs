@@ -84,6 +84,7 @@ impl World {
             no_delay: has("nodelay"),
             cork: has("cork"),
             congestion_control: if has("reno") { CongestionControl::NewReno } else { CongestionControl::Cubic },
+            unsent_most_bytes: number("unsent").unwrap_or(defaults.unsent_most_bytes),
             receive_buffer_bytes: number("rcvbuf").unwrap_or(defaults.receive_buffer_bytes),
             keepalive: second("keepalive").map(|idle_ns| Keepalive {
                 idle_ns,
@@ -150,6 +151,24 @@ impl World {
                 let taken = self.host.stack.tcp_write(self.id, self.now_ns, &data, verb == "more");
                 assert_eq!(taken, Ok(data.len()), "{line}");
                 self.written += data.len() as u32;
+            }
+            // So many bytes are taken where more are written.
+            "takes" => {
+                let data: Vec<u8> = (self.written..self.written + 2 * number()).map(byte).collect();
+                let taken = self.host.stack.tcp_write(self.id, self.now_ns, &data, false);
+                assert_eq!(taken, Ok(number() as usize), "{line}");
+                self.written += number();
+            }
+            "refused" => {
+                let refused = self.host.stack.tcp_write(self.id, self.now_ns, &[0], false);
+                assert_eq!(refused, Err(TcpCallError::WouldBlock), "{line}");
+                assert!(!self.host.stack.tcp_readiness(self.id).is_some_and(|readiness| readiness.writable), "{line}");
+                while self.host.stack.take_ready().is_some() {}
+            }
+            // A program that was refused hears that there is room.
+            "room" => {
+                assert_eq!(self.host.stack.take_ready(), Some(self.id), "{line}");
+                assert!(self.host.stack.tcp_readiness(self.id).is_some_and(|readiness| readiness.writable), "{line}");
             }
             // The port has no room for what is due next.
             "full" => {

@@ -96,3 +96,29 @@ fn idle_far_end_is_probed_and_reset_after_the_last_probe() {
          +0.1   > R. 1:1(0) ack 1
          +0     error TimedOut");
 }
+
+/// `tcp_stream_memory_free` of include/net/tcp.h.
+#[test]
+fn program_writes_no_more_than_may_be_unsent_and_hears_when_half_of_that_was_sent() {
+    run("with mss 1000 win 2000 unsent 3000
+         +0     takes 4000
+         +0     > . 1:1001(1000)
+         +0     > . 1001:2001(1000)
+         +0     takes 2000
+         +0     refused
+         +0.010 < . 1:1(0) ack 1001 win 2000
+         +0     > . 2001:3001(1000)
+         +0     refused
+         +0.010 < . 1:1(0) ack 2001 win 3000
+         +0     > . 3001:4001(1000)
+         +0     > . 4001:5001(1000)
+         +0     room
+         +0     takes 3000
+         +0     refused
+         +0.010 < . 1:1(0) ack 5001 win 9000
+         +0     > . 5001:6001(1000)
+         +0     > . 6001:7001(1000)
+         +0     > . 7001:8001(1000)
+         +0     > P. 8001:9001(1000)
+         +0     room");
+}

@@ -45,6 +45,7 @@ impl Plan {
             cork: random.one_in(8),
             receive_buffer_bytes: random.range(2000, 200_000) as u32,
             send_buffer_bytes: random.range(1000, 100_000) as u32,
+            unsent_most_bytes: random.pick(&[u32::MAX, u32::MAX, 16_384, 1000, 1]),
             congestion_control: random.pick(&[CongestionControl::Cubic, CongestionControl::NewReno]),
             ..TcpOptions::default()
         };
