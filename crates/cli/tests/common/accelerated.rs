@@ -1,11 +1,12 @@
 //! Python programs under the library, at the ends of a virtual cable of the test's own.
 
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::UdpSocket;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Child, ChildStdout, Command, Output, Stdio};
+use std::time::{Duration, Instant};
 
 use nearwire_lab::{Cable, CableEnd, VirtualCable, VirtualCableOptions, program_under_test};
 
@@ -80,7 +81,17 @@ impl Bed {
     /// A plain socket at a port of the far end; 0: of the kernel's choice.
     pub fn far_at(&self, port: u16) -> UdpSocket {
         let far = self.cable.far();
-        far.namespace.enter(|| UdpSocket::bind((far.ipv4, port))).unwrap().unwrap()
+        let until = Instant::now() + Duration::from_secs(5);
+        loop {
+            match far.namespace.enter(|| UdpSocket::bind((far.ipv4, port))).unwrap() {
+                Ok(socket) => return socket,
+                // Of a socket that this test has closed, a child that another test starts has a copy until it executes its program.
+                Err(error) if error.kind() == ErrorKind::AddrInUse && Instant::now() < until => {
+                    std::thread::sleep(Duration::from_millis(1));
+                }
+                Err(error) => panic!("port {port} of the far end: {error}"),
+            }
+        }
     }
 
     /// Starts a script at an end of the cable, with variables besides.

@@ -10,9 +10,13 @@ const PROGRAM: &str = include_str!("tcp_storm.py");
 const WAYS: [(Policy, Policy); 4] =
     [(Some("eager"), Some("eager")), (Some("eager"), None), (None, Some("eager")), (Some("auto"), Some("auto"))];
 
-/// Of each connection and direction; on one emulated processor fewer.
+fn processors() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
+/// Of each connection and direction.
 fn bytes() -> &'static str {
-    if std::thread::available_parallelism().is_ok_and(|processors| processors.get() > 1) { "6000000" } else { "1500000" }
+    if processors() > 1 { "6000000" } else { "1500000" }
 }
 
 /// Of what the library says of its counters.
@@ -38,9 +42,9 @@ fn connections_given_back_again_and_again_while_they_move_much_lose_nothing() {
             let said = text(&done);
             let what = format!("seed {seed}, server {server:?}, client {client:?}\n{said}");
             assert!(done.status.success() && said.contains("all is the same"), "{what}");
-            if policy == Some("eager") {
-                // Three connections are given back for good at their ends.
-                assert!(count(&said, "connections released") > 3, "{what}");
+            // On one emulated processor threads are in the kernel most of the time, where a connection is not adopted.
+            if policy == Some("eager") && processors() > 1 {
+                assert!(count(&said, "connections released") > 6, "{what}");
             }
             assert_eq!(count(&said, "connections the kernel did not take back"), 0, "{what}");
         }

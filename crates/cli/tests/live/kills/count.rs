@@ -157,7 +157,7 @@ fn fill_all(bed: &Bed, client: &mut Client, taken: &mut [Taken]) -> usize {
         let socket = near.namespace.enter(|| UdpSocket::bind((near.ipv4, port))).unwrap().unwrap();
         client.open_flow(taken.share.share, None, &socket).unwrap();
         // Twice what the rings of both queues hold: what finds no room is the kernel's.
-        for _ in 0..32 {
+        for _ in 0..128 {
             for sender in &senders {
                 sender.send_to(b"x", (near.ipv4, port)).unwrap();
             }
