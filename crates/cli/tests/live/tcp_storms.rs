@@ -16,7 +16,7 @@ fn processors() -> usize {
 
 /// Of each connection and direction.
 fn bytes() -> &'static str {
-    if processors() > 1 { "6000000" } else { "1500000" }
+    if processors() > 1 { "6000000" } else { "600000" }
 }
 
 /// Of what the library says of its counters.
