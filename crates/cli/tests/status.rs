@@ -162,15 +162,15 @@ fn page_of_garbage_or_of_another_version_is_told() {
     let words = SharedWords::create(name, PAGE_BYTES / 8).unwrap();
     assert_says(&nearwire(&["status", &own_pid()]), 3, &["does not begin as a status page does"]);
     words[0].store(u64::from_le_bytes(*b"nwstatu\x09"), Relaxed);
-    assert_says(&nearwire(&["status", &own_pid()]), 3, &["layout 9", "this nearwire reads layout 5"]);
+    assert_says(&nearwire(&["status", &own_pid()]), 3, &["layout 9", "this nearwire reads layout 6"]);
     for (at, word) in words.iter().enumerate() {
         word.store((at as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15), Relaxed);
     }
-    words[0].store(u64::from_le_bytes(*b"nwstatu\x05"), Relaxed);
+    words[0].store(u64::from_le_bytes(*b"nwstatu\x06"), Relaxed);
     assert_says(&nearwire(&["status", &own_pid()]), 2, &["forked"]);
     drop(words);
     let short = SharedWords::create(name, 512).unwrap();
-    short[0].store(u64::from_le_bytes(*b"nwstatu\x05"), Relaxed);
+    short[0].store(u64::from_le_bytes(*b"nwstatu\x06"), Relaxed);
     assert_says(&nearwire(&["status", &own_pid()]), 3, &["4096 bytes instead of"]);
 }
 
