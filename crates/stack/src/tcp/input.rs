@@ -221,7 +221,8 @@ impl Connection {
             receiver.quicken();
         }
         if accepted.advanced_bytes > 0 {
-            receiver.received(segment.payload.len() as u32, self.sender.round_trip.timeout_ns(), now_ns);
+            let (payload_bytes, timeout_ns) = (segment.payload.len() as u32, self.sender.round_trip.timeout_ns());
+            receiver.received(payload_bytes, self.sender.peer_segment_bytes, timeout_ns, now_ns);
         }
         receiver.decide(is_out_of_order, self.sender.round_trip.smoothed_ns(), now_ns);
         receiver.next() != before

@@ -161,10 +161,12 @@ impl Receiver {
         (self.window_bytes() >> self.window_shift).min(u16::MAX.into()) as u16
     }
 
-    /// Data came in order (`tcp_event_data_recv`). `timeout_ns`: the retransmission timeout.
-    pub(crate) fn received(&mut self, payload_bytes: u32, timeout_ns: u64, now_ns: u64) {
-        if payload_bytes >= self.segment_bytes || payload_bytes > SEGMENT_DEFAULT_BYTES / 2 {
-            self.segment_bytes = payload_bytes.clamp(SEGMENT_DEFAULT_BYTES / 4, u16::MAX.into());
+    /// Data came in order (`tcp_event_data_recv`). `segment_most_bytes`: what is longer was joined, or is not cut yet. `timeout_ns`: the retransmission
+    /// timeout.
+    pub(crate) fn received(&mut self, payload_bytes: u32, segment_most_bytes: u32, timeout_ns: u64, now_ns: u64) {
+        let segment_bytes = payload_bytes.min(segment_most_bytes);
+        if segment_bytes >= self.segment_bytes || segment_bytes > SEGMENT_DEFAULT_BYTES / 2 {
+            self.segment_bytes = segment_bytes.clamp(SEGMENT_DEFAULT_BYTES / 4, u16::MAX.into());
         }
         self.offered_bytes =
             self.offered_bytes.saturating_add(2 * payload_bytes).min(self.limit_bytes.max(self.offered_bytes));

@@ -65,3 +65,15 @@ fn data_carries_blocks_and_is_so_much_shorter() {
          +0     < . 1:1001(1000) ack 1001
          +0     > . 1001:1001(0) ack 2001 nosack");
 }
+
+/// What a device joined is as many segments as it was.
+#[test]
+fn segments_that_came_joined_are_acknowledged_at_once_as_two_are() {
+    run("with mss 1000 nodelay
+         +0     < P. 1:11(10) ack 1
+         +0     > . 1:1(0) ack 11
+         +0     write 10
+         +0     > P. 1:11(10) ack 11
+         +0.010 < . 11:5011(5000) ack 11
+         +0     > . 11:11(0) ack 5011");
+}
