@@ -193,9 +193,8 @@ pub fn adopt_by(shadow: impl AsFd, privileges: &Privileges<'_>) -> Result<Connec
 /// recv(2) failed.
 pub fn slipped(shadow: impl AsFd) -> Result<Vec<u8>, AdoptionError> {
     let shadow = shadow.as_fd();
-    tcp_repair::set_repair_queue(shadow, Queue::Receive).asked("TCP_REPAIR_QUEUE")?;
     let bytes = rustix::io::ioctl_fionread(shadow).asked("FIONREAD")?;
-    peek(shadow, bytes as usize)
+    peek(shadow, Queue::Receive, bytes as u32)
 }
 
 /// Gives a connection that was adopted to the kernel, which goes on with it at once. What [`slipped`] gave is part of it by then.
@@ -288,8 +287,8 @@ fn read(shadow: BorrowedFd<'_>) -> Result<Connection, AdoptionError> {
     let maximum_segment_bytes = tcp_repair::maximum_segment_bytes(shadow).asked("TCP_MAXSEG")?;
     for _ in 0..READ_AGAIN_MOST {
         let before = numbers(shadow)?;
-        let unread = peek_unread(shadow, before.unread_bytes)?;
-        let mut sent = peek_unacknowledged(shadow, before.unacknowledged_bytes as usize)?;
+        let unread = peek(shadow, Queue::Receive, before.unread_bytes)?;
+        let mut sent = peek(shadow, Queue::Send, before.unacknowledged_bytes)?;
         let window = tcp_repair::window(shadow).asked("TCP_REPAIR_WINDOW")?;
         if numbers(shadow)? != before {
             continue;
@@ -352,15 +351,11 @@ fn numbers(shadow: BorrowedFd<'_>) -> Result<Numbers, AdoptionError> {
     })
 }
 
-fn peek_unread(shadow: BorrowedFd<'_>, bytes: u32) -> Result<Vec<u8>, AdoptionError> {
-    tcp_repair::set_repair_queue(shadow, Queue::Receive).asked("TCP_REPAIR_QUEUE")?;
-    peek(shadow, bytes as usize)
-}
-
-/// What was written and not acknowledged. Of a segment that is acknowledged in part the kernel keeps all (`tcp_clean_rtx_queue`), and shows all
-/// (`tcp_peek_sndq`): the last bytes are wanted.
-fn peek_unacknowledged(shadow: BorrowedFd<'_>, bytes: usize) -> Result<Vec<u8>, AdoptionError> {
-    tcp_repair::set_repair_queue(shadow, Queue::Send).asked("TCP_REPAIR_QUEUE")?;
+/// So many bytes of a queue, the last ones: of a segment that is acknowledged in part the kernel keeps all (`tcp_clean_rtx_queue`), and shows all
+/// (`tcp_peek_sndq`).
+fn peek(shadow: BorrowedFd<'_>, queue: Queue, bytes: u32) -> Result<Vec<u8>, AdoptionError> {
+    tcp_repair::set_repair_queue(shadow, queue).asked("TCP_REPAIR_QUEUE")?;
+    let bytes = bytes as usize;
     if bytes == 0 {
         return Ok(Vec::new());
     }
@@ -377,17 +372,6 @@ fn peek_unacknowledged(shadow: BorrowedFd<'_>, bytes: usize) -> Result<Vec<u8>, 
         }
         room_bytes = found_bytes;
     }
-}
-
-/// So much of the chosen queue.
-fn peek(shadow: BorrowedFd<'_>, bytes: usize) -> Result<Vec<u8>, AdoptionError> {
-    let mut peeked = vec![0; bytes];
-    if bytes > 0 {
-        let (found, _) =
-            recv(shadow, &mut peeked[..], RecvFlags::PEEK | RecvFlags::DONTWAIT).asked("recv with MSG_PEEK")?;
-        peeked.truncate(found);
-    }
-    Ok(peeked)
 }
 
 /// Ends a frozen connection, of which nothing is sent.
