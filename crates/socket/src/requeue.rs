@@ -9,7 +9,8 @@
 //!
 //! It then has come by the loopback device, and now: a socket that reports the interface or the time keeps what waits as long as this process
 //! can read it ([`Altered`]). One that takes what comes by one device alone always does. So do group datagrams and link-local ones, and what came
-//! before the socket was connected, from somebody else than its peer or to another address: the shadow would not take it.
+//! before the socket was connected, from somebody else than its peer or to another address: the shadow would not take it. What its peer has sent
+//! goes back past those.
 
 use std::net::SocketAddr;
 
@@ -19,10 +20,10 @@ use crate::engine::{Engine, received, send_at_home};
 use crate::host::Host;
 use crate::socket::Socket;
 
-/// What becomes of datagrams of which the reader would be told something else after they went back.
+/// What becomes of datagrams that the shadow does not take, or of which the reader would be told something else after they went back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Altered {
-    /// They stay, and all behind them: this process reads them.
+    /// They stay: this process reads them. Where the reader would be told something else, all stay.
     Stays,
     /// They go: this process forgets what stays. A time or an interface that is not the true one is less than no datagram.
     Goes,
@@ -43,22 +44,27 @@ pub(crate) fn requeue<H: Host>(socket: &mut Socket, engine: &mut Engine<H>, alte
         return false;
     }
     let (mut sender, shadow, home) = (Sender::default(), socket.shadow.fd, engine.home());
+    let mut is_refused = false;
     for _ in 0..waiting {
         let sent = engine.stack_ref().udp_peek(endpoint, |datagram| {
             let is_of_peer = peer.is_none_or(|peer| is_same(peer, datagram.source));
             let own = local.ip().to_canonical();
             let is_to_own = own.is_unspecified() || own == datagram.destination;
-            if !is_of_peer || !is_to_own {
+            if !is_of_peer || !is_to_own || is_refused {
                 return false;
             }
             let datagram = received(datagram, local.port());
-            match send_at_home(&mut sender, home.as_deref(), &datagram) {
+            let is_sent = match send_at_home(&mut sender, home.as_deref(), &datagram) {
                 GivenBack::NotAllowed => engine.give_back(shadow, &datagram),
                 done => done == GivenBack::Done,
-            }
+            };
+            // Those behind it would be read before it.
+            is_refused = !is_sent && altered == Altered::Stays;
+            is_sent
         });
         if sent != Some(true) && altered == Altered::Stays {
-            break;
+            engine.stack().udp_put_last(endpoint);
+            continue;
         }
         engine.stack().udp_read(endpoint, |_| ());
         socket.shadow.read_first();

@@ -230,7 +230,8 @@ impl<H: Host> Sockets<H> {
     /// Tells the agent of a socket that shares its port and that nobody has used, so that it knows that the flow comes later; or never. The
     /// latter also of one that other processes may have, who would have its flow.
     fn announce(&mut self, id: SocketId, is_to_be_used: bool) {
-        let leaves_others = !is_to_be_used && self.may_be_of_others(id) && self.asks_agent();
+        let have_others = || self.may_be_of_others(id) || self.get(id).is_some_and(Socket::is_shared_with_others);
+        let leaves_others = !is_to_be_used && have_others() && self.asks_agent();
         let Some(socket) = self.get(id).filter(|_| leaves_others || self.engine_ref().is_some()) else { return };
         if (leaves_others || socket.has_reuse_port()) && !(socket.is_used && is_to_be_used) {
             let socket = FlowSocket { descriptor: socket.shadow.fd, inode: socket.file.inode };
@@ -238,9 +239,14 @@ impl<H: Host> Sockets<H> {
         }
     }
 
+    /// Other processes that have a socket have no flow of it from now on.
+    pub(crate) fn leave_flow_of_others(&mut self, id: SocketId) {
+        self.announce(id, false);
+    }
+
     /// The kernel serves a socket in all processes that have it.
     pub(crate) fn leave_to_kernel_with_others(&mut self, id: SocketId) {
-        self.announce(id, false);
+        self.leave_flow_of_others(id);
         self.give_back(id, Reason::SharedSocket, false);
     }
 

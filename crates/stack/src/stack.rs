@@ -161,6 +161,14 @@ impl Stack {
         self.udp.pool.front(&endpoint.queue).map(|datagram| read(&datagram))
     }
 
+    /// Moves the oldest waiting datagram behind all others: done for each of them, they are in their order again.
+    pub fn udp_put_last(&mut self, id: EndpointId) {
+        let Udp { endpoints, pool, .. } = &mut self.udp;
+        if let Some(endpoint) = endpoints.get_mut(id) {
+            pool.put_last(&mut endpoint.queue);
+        }
+    }
+
     /// How many datagrams wait.
     #[must_use]
     pub fn udp_waiting(&self, id: EndpointId) -> u32 {

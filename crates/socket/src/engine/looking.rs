@@ -169,7 +169,7 @@ impl<H: Host> Engine<H> {
             self.follow_paths(now);
         }
         // All engines have one connection to the agent: another one may have read what is for this one.
-        by_holder |= self.interfaces.attached.iter().any(|attached| attached.port.is_told());
+        by_holder |= self.is_told_by_holder();
         looked.holder_told = by_holder;
         looked.flows_revoked |= (by_kernel || by_holder) && self.check_ports(now, by_holder);
         if self.has_failed {
@@ -184,6 +184,11 @@ impl<H: Host> Engine<H> {
             looked.links_changed |= self.interfaces.want_ports_back(now);
         }
         looked
+    }
+
+    /// Whether an agent that holds a port has said something that nobody has followed, or is gone.
+    pub(crate) fn is_told_by_holder(&self) -> bool {
+        self.interfaces.attached.iter().any(|attached| attached.port.is_told())
     }
 
     /// The same of shadows alone; the rest is there at the next look.

@@ -16,6 +16,7 @@ use nearwire_sys::descriptor::Descriptor;
 
 use super::{ANSWERED, Children, Parent};
 use crate::bell::Bell;
+use crate::engine::Engine;
 use crate::engines::Wish;
 use crate::host::Host;
 use crate::id::SocketId;
@@ -68,6 +69,10 @@ impl<H: Host> Sockets<H> {
             self.follow_claims();
         } else {
             self.follow_children();
+        }
+        // Asked for this, the agent was found to be gone, or has said something: nobody hears of it once more.
+        if self.engine_ref().is_some_and(Engine::is_told_by_holder) {
+            self.look();
         }
     }
 

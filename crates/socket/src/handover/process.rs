@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-use nearwire_frames::FlowSocket;
 use nearwire_sys::descriptor::Descriptor;
 use nearwire_sys::own_stack;
 use rustix::process::{getpid, getppid};
@@ -397,6 +396,10 @@ impl<H: Host> Sockets<H> {
             self.sets.raise(id, state);
             self.announce_inherited();
         } else {
+            if !self.get(id).is_some_and(Socket::is_shared_with_others) {
+                // What comes is the kernel's, also where another process has the flow or will want it.
+                self.leave_flow_of_others(id);
+            }
             self.await_what_waits_elsewhere(id);
             self.put_into_kernels_sets(id, false);
         }
@@ -450,10 +453,8 @@ impl<H: Host> Sockets<H> {
     pub fn passed(&mut self, fd: i32, reason: Reason) {
         let Some(id) = self.find(fd) else { return };
         self.claim(id, reason);
-        if let Some(socket) = self.get(id).filter(|socket| socket.is_shared_with_others()) {
-            // By whom, the agent does not know from now on.
-            self.host.announce(FlowSocket { descriptor: socket.shadow.fd, inode: socket.file.inode }, false);
-        }
+        // By whom it is read, the agent does not know from now on: nobody who has it too gets its flow.
+        self.leave_flow_of_others(id);
         self.give_back(id, reason, false);
         if reason == Reason::HandedOverByExec {
             self.sets.leave_disarmed_to_program(id);

@@ -482,7 +482,11 @@ impl EnginePort for HostPort {
     }
 
     fn is_told(&self) -> bool {
-        self.share.as_ref().is_some_and(|share| share.filters.connected.has_news(|told| share.concerns(told)))
+        let is_told = |share: &Share| {
+            let connected = &share.filters.connected;
+            connected.is_gone() || connected.has_news(|told| share.concerns(told))
+        };
+        self.share.as_ref().is_some_and(is_told)
     }
 
     fn holder(&self) -> Option<BorrowedFd<'_>> {

@@ -45,6 +45,10 @@ impl<H: Host> Sockets<H> {
     /// what it has reported.
     pub fn connecting(&mut self, fd: i32) {
         let Some(id) = self.find(fd) else { return };
+        if self.get(id).is_some_and(Socket::is_free) {
+            // The stack of another process that has the flow would not know of the peer.
+            self.leave_flow_of_others(id);
+        }
         let is_unconnected = |socket: &Socket| socket.is_accelerated() && socket.ends.remote.is_none();
         if !self.get(id).is_some_and(is_unconnected) || self.sets.have_told(id) {
             return;

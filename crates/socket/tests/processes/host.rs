@@ -532,7 +532,8 @@ impl EnginePort for RemotePort {
     }
 
     fn is_told(&self) -> bool {
-        self.filters.connected.news.lock().unwrap().iter().any(|told| self.concerns(told))
+        let connected = &self.filters.connected;
+        connected.is_gone.load(Relaxed) || connected.news.lock().unwrap().iter().any(|told| self.concerns(told))
     }
 
     fn holder(&self) -> Option<BorrowedFd<'_>> {

@@ -19,7 +19,7 @@ impl Named {
     }
 }
 
-pub const ALL: [Named; 13] = [
+pub const ALL: [Named; 19] = [
     Named {
         name: "parent_that_executed_keeps_no_child_waiting",
         seed: 525,
@@ -174,6 +174,89 @@ pub const ALL: [Named; 13] = [
             (Arrive, 732823, 528445, 907193, 3125),
             (AgentEnds, 589178, 796340, 127417, 3452),
             (Send, 723360, 39185, 145487, 3199),
+        ],
+    },
+    Named {
+        name: "what_the_peer_sent_goes_past_what_came_before_the_socket_was_connected",
+        seed: 20772,
+        rows: &[
+            (Close, 317318, 887092, 972585, 86),
+            (Fork, 268668, 235217, 394752, 2669),
+            (Wait, 555015, 934005, 184814, 50),
+            (Open, 25698, 283234, 98264, 1892),
+            (Arrive, 265554, 459294, 30792, 2054),
+            (Start, 663609, 585008, 65727, 3827),
+            (Connect, 1034576, 632570, 541664, 1452),
+            (Arrive, 110792, 311882, 550828, 1521),
+            (Fork, 377264, 478646, 96038, 2300),
+        ],
+    },
+    Named {
+        name: "peer_is_read_from_the_shadow_behind_what_others_sent_before",
+        seed: 25663,
+        rows: &[
+            (Arrive, 523933, 9554, 286383, 2432),
+            (Connect, 839980, 153606, 932091, 4984),
+            (Arrive, 877777, 423868, 147829, 819),
+            (Send, 754518, 145010, 852582, 2166),
+            (Fork, 350606, 21754, 352893, 2888),
+            (Fork, 175046, 644192, 929615, 4851),
+        ],
+    },
+    Named {
+        name: "agent_found_gone_by_an_answer_to_a_child_is_outlasted",
+        seed: 21090,
+        rows: &[
+            (Receive, 945136, 217666, 397071, 799),
+            (Fork, 223210, 125008, 50614, 148),
+            (Wait, 518415, 215761, 177970, 2673),
+            (AgentEnds, 776061, 511211, 664587, 4459),
+            (Receive, 62306, 325761, 313987, 3378),
+            (Arrive, 180013, 56408, 163675, 1005),
+        ],
+    },
+    Named {
+        name: "connection_that_a_child_makes_ends_the_flow_of_its_parent",
+        seed: 31611,
+        rows: &[
+            (Fork, 900392, 914489, 141637, 2977),
+            (Fork, 618906, 276730, 993762, 4759),
+            (Receive, 991296, 781253, 56119, 2197),
+            (Connect, 270375, 943153, 199921, 518),
+            (Fork, 250999, 167113, 665179, 2882),
+            (Arrive, 835824, 572067, 948398, 2207),
+            (Connect, 91829, 149128, 2838, 2265),
+        ],
+    },
+    Named {
+        name: "socket_that_a_child_cannot_serve_is_the_kernels_in_its_parent",
+        seed: 32485,
+        rows: &[
+            (Open, 9777, 415477, 553908, 1579),
+            (Wait, 873653, 661531, 406294, 2665),
+            (Fork, 621931, 35225, 982304, 4753),
+            (LinkChanges, 89921, 228973, 992544, 218),
+            (Send, 536285, 529429, 631039, 2570),
+            (Send, 150682, 559927, 147491, 4424),
+            (LinkChanges, 932605, 39203, 222087, 1305),
+            (Fork, 101305, 488331, 463197, 4040),
+            (Wait, 326721, 442216, 279345, 566),
+            (Arrive, 549962, 17687, 293104, 3010),
+            (Fork, 991439, 733559, 215642, 1671),
+        ],
+    },
+    Named {
+        name: "socket_of_an_executed_program_is_the_kernels_in_its_children",
+        seed: 33721,
+        rows: &[
+            (Kill, 492633, 815378, 546554, 1118),
+            (Fork, 727585, 585117, 817036, 189),
+            (Fork, 882673, 835221, 748842, 1733),
+            (Exit, 891273, 896557, 182781, 2663),
+            (Exec, 802716, 305120, 337363, 3636),
+            (Arrive, 500604, 221879, 625638, 1993),
+            (Wait, 475193, 508769, 762474, 1785),
+            (Arrive, 1018404, 35101, 514455, 2088),
         ],
     },
 ];

@@ -246,6 +246,17 @@ impl Pool {
         }
     }
 
+    /// Moves the first datagram behind all others.
+    pub(crate) fn put_last(&mut self, queue: &mut Queue) {
+        let at = queue.first;
+        let Some(slot) = self.slot_mut(at).filter(|_| queue.len_datagrams > 1) else { return };
+        queue.first = std::mem::replace(&mut slot.next, NONE);
+        if let Some(last) = self.slot_mut(queue.last) {
+            last.next = at;
+        }
+        queue.last = at;
+    }
+
     /// Drops all that an endpoint has.
     pub(crate) fn clear(&mut self, endpoint: &mut Endpoint) {
         while !endpoint.queue.is_empty() {
@@ -394,13 +405,17 @@ mod tests {
 
     proptest! {
         #[test]
-        fn queues_pushed_and_popped_are_first_in_first_out(steps: Vec<(bool, bool, u8)>) {
+        fn queues_pushed_popped_and_turned_are_as_the_models(steps: Vec<(bool, u8, u8)>) {
             let mut pool = Pool::new(5, 8);
             let mut queues = [Queue::default(), Queue::default()];
             let mut model = [VecDeque::new(), VecDeque::new()];
-            for (which, push, byte) in steps {
+            for (which, what, byte) in steps {
                 let (queue, model_queue) = (&mut queues[usize::from(which)], &mut model[usize::from(which)]);
-                if push {
+                if what % 4 == 3 {
+                    pool.put_last(queue);
+                    let first = model_queue.pop_front();
+                    model_queue.extend(first);
+                } else if what % 2 == 0 {
                     let payload = vec![byte; usize::from(byte % 10)];
                     let pushed = pool.push(queue, 2000, &datagram(&payload));
                     if pushed.is_ok() {
