@@ -337,11 +337,18 @@ impl<H: Host> Engine<H> {
     /// Removes them; what another socket wants too stays.
     pub fn remove_flows(&mut self, unwanted: &[FlowFilter], socket: FlowSocket) {
         self.flows.remove(unwanted, socket, &mut self.interfaces.attached);
+        self.has_failed |= self.interfaces.attached.iter().any(|attached| attached.failed.is_some());
     }
 
-    /// Flows of a socket that stays open have just left: what comes of them still is not lost.
-    pub(crate) fn expect_late_frames(&mut self, now: Now, flows: &[FlowFilter], socket: FlowSocket) {
+    /// The same of a socket that stays open, here or in other processes: what is in the rings, and on its way there, is not lost. Where the agent
+    /// is gone, frames come until the kernel has taken its program down, which is waited for.
+    pub(crate) fn leave_flows(&mut self, now: Now, flows: &[FlowFilter], socket: FlowSocket) {
+        self.remove_flows(flows, socket);
         self.late.expect(now, flows, socket);
+        self.take_in_all(now);
+        if self.has_failed {
+            self.outlast_agents_programs(now);
+        }
     }
 
     /// The program has a socket under another fd.

@@ -421,10 +421,7 @@ impl<H: Host> Sockets<H> {
         let now = self.time();
         let Some(engine) = self.engine() else { return };
         let flow_socket = accelerated.flow_socket(shadow);
-        engine.remove_flows(&accelerated.flows, flow_socket);
-        // Frames for it may be in the ring still, and some may be on their way there.
-        engine.take_in_all(now);
-        engine.expect_late_frames(now, &accelerated.flows, flow_socket);
+        engine.leave_flows(now, &accelerated.flows, flow_socket);
         let Some((socket, engine)) = self.with_engine(id) else { return };
         socket.leftover = Some(endpoint);
         let waits = engine.stack_ref().udp_waiting(endpoint) > 0;

@@ -90,7 +90,9 @@ impl Flows {
             let Count { is_another_socket: true, is_first_or_last } = self.uncount(*flow, socket) else { continue };
             for attached in ports.iter_mut() {
                 // Missing where adding or handing it over failed half way.
-                let _ = attached.port.remove_flow(*flow, socket, is_first_or_last);
+                if let Err(error) = attached.port.remove_flow(*flow, socket, is_first_or_last) {
+                    attached.refused_flow(&error);
+                }
             }
         }
     }

@@ -251,7 +251,7 @@ impl<H: Host> Engine<H> {
 
     /// The kernel ends an agent's connections before its XDP programs: frames come to the rings until those are at an end too. The program of
     /// the next agent may be there by now.
-    fn outlast_agents_programs(&mut self, now: Now) {
+    pub(super) fn outlast_agents_programs(&mut self, now: Now) {
         let gone = self.interfaces.attached.iter().filter(|attached| attached.failed == Some(Reason::AgentGone));
         let program = |attached: &Attached<H::Port>| Some((attached.name.clone(), attached.port.about().program_id?));
         let programs: Vec<(String, u32)> = gone.filter_map(program).collect();

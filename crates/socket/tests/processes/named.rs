@@ -19,7 +19,7 @@ impl Named {
     }
 }
 
-pub const ALL: [Named; 19] = [
+pub const ALL: [Named; 21] = [
     Named {
         name: "parent_that_executed_keeps_no_child_waiting",
         seed: 525,
@@ -257,6 +257,35 @@ pub const ALL: [Named; 19] = [
             (Arrive, 500604, 221879, 625638, 1993),
             (Wait, 475193, 508769, 762474, 1785),
             (Arrive, 1018404, 35101, 514455, 2088),
+        ],
+    },
+    Named {
+        name: "socket_closed_after_the_agents_end_is_its_childs_until_the_last_frame",
+        seed: 101389,
+        rows: &[
+            (Fork, 28936, 819003, 349747, 3211),
+            (Wait, 777927, 388335, 456701, 2944),
+            (Timers, 1045155, 50985, 326458, 1503),
+            (AgentEnds, 151469, 467755, 409817, 2593),
+            (Close, 34005, 196910, 751485, 295),
+            (Arrive, 670866, 738969, 608925, 4391),
+        ],
+    },
+    Named {
+        name: "socket_left_to_the_kernel_after_the_agents_end_has_what_still_comes",
+        seed: 101617,
+        rows: &[
+            (Receive, 485956, 297182, 623715, 656),
+            (Arrive, 551855, 701162, 318992, 3907),
+            (Fork, 62149, 705588, 218616, 1515),
+            (Arrive, 371964, 202338, 756684, 3455),
+            (AgentEnds, 760703, 88267, 446438, 887),
+            (Arrive, 761359, 585699, 293213, 2392),
+            (Connect, 581673, 647856, 725822, 1563),
+            (Arrive, 422770, 817900, 444980, 3769),
+            (Arrive, 822105, 654471, 563174, 2458),
+            (Arrive, 862671, 236627, 833452, 1325),
+            (KeepWithKernel, 789153, 1038775, 797246, 606),
         ],
     },
 ];
