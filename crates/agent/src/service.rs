@@ -244,8 +244,12 @@ impl<P: Ports, J: Judge> Service<P, J> {
         self.begun.program_gone(id).into_iter().for_each(|share| self.ports.close_share(share));
         self.announced.program_gone(id);
         self.programs.remove(&id);
-        let left = self.shared.program_gone(id).into_iter();
-        left.map(|(cookie, (program, share))| (program, Answer::SocketAlone { share, cookie })).collect()
+        let Service { shared, announced, programs, .. } = self;
+        let left = shared.program_gone(id, |cookie, last| {
+            let pid = programs.get(&last).map_or(0, |program| program.caller.pid);
+            announced.reader_beside(cookie, pid).is_some()
+        });
+        left.into_iter().map(|(cookie, (program, share))| (program, Answer::SocketAlone { share, cookie })).collect()
     }
 
     /// Sockets were closed: their flows end, without a word to their programs, who closed them.

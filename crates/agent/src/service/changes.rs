@@ -68,7 +68,6 @@ impl<P: Ports, J: Judge> Service<P, J> {
         are_others: impl Fn(ProgramId) -> bool,
     ) -> Vec<(ProgramId, Answer)> {
         self.announced.leave_to_kernel(cookie, Some(pid));
-        self.shared.forget(cookie);
         let of_socket = self.flows.of_socket(cookie);
         let of_others = |flow: &u32| self.flows.get(*flow).is_some_and(|flow| are_others(flow.program));
         let flows: Vec<u32> = of_socket.into_iter().filter(of_others).collect();

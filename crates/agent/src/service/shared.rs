@@ -33,13 +33,17 @@ impl SharedSockets {
         self.0.get(&cookie)?.iter().map(|(program, _)| *program).find(|program| *program != id)
     }
 
-    /// It was closed, or nobody knows any more who uses it.
+    /// It was closed.
     pub(super) fn forget(&mut self, cookie: u64) {
         self.0.remove(&cookie);
     }
 
-    /// The sockets that one program is left at, and that program.
-    pub(super) fn program_gone(&mut self, id: ProgramId) -> Vec<(u64, User)> {
+    /// The sockets that one program is left at, and that program. `is_read_beside`: whether a process beside a program reads a socket by the kernel.
+    pub(super) fn program_gone(
+        &mut self,
+        id: ProgramId,
+        mut is_read_beside: impl FnMut(u64, ProgramId) -> bool,
+    ) -> Vec<(u64, User)> {
         let mut left = Vec::new();
         self.0.retain(|cookie, users| {
             let before = users.len();
@@ -48,10 +52,13 @@ impl SharedSockets {
                 // One that is alone here has a process beside it that reads the socket by the kernel.
                 return true;
             }
-            if let [last] = users[..] {
+            if let [last] = users[..]
+                && !is_read_beside(*cookie, last.0)
+            {
                 left.push((*cookie, last));
+                return false;
             }
-            users.len() > 1
+            !users.is_empty()
         });
         left
     }

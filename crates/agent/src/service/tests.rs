@@ -256,7 +256,11 @@ fn socket_that_somebody_unknown_reads_is_told_to_nobody() {
         let socket = any();
         bed.flow(1, shares[0], &socket).0.unwrap();
         bed.flow(2, shares[1], &socket).0.unwrap_err();
+        // A process that lives.
+        bed.service.programs.get_mut(&3).unwrap().caller.pid = std::process::id();
         bed.service.handle(3, 1, request, Some(socket.try_clone().unwrap().into())).unwrap();
+        let refused = Err(Cause::SocketShared { pid: 101 });
+        assert_eq!(bed.flow(3, shares[2], &socket), (refused, vec![]), "the others use it still");
         assert_eq!(bed.service.gone(1), []);
     }
 }

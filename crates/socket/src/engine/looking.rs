@@ -266,6 +266,9 @@ impl<H: Host> Engine<H> {
             self.take_in_all(now);
             self.host.pause(PROGRAM_ASKED_FOR_EVERY);
         }
+        if !programs.is_empty() {
+            self.take_in_all(now);
+        }
     }
 
     /// Takes failed ports away, with what they have received: the kernel serves what they served.

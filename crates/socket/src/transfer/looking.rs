@@ -171,6 +171,10 @@ impl<H: Host> Sockets<H> {
             {
                 self.hand_over(id, reason);
             }
+            if looked.links_changed {
+                // A port that came back has the flows again.
+                self.expect_others_at(id);
+            }
             if looked.ports_failed && self.may_be_of_others(id) {
                 // Another process that reads it from now on asks an agent that knows nothing of this one.
                 self.give_waiting_back(id, false);

@@ -19,7 +19,7 @@ impl Named {
     }
 }
 
-pub const ALL: [Named; 21] = [
+pub const ALL: [Named; 25] = [
     Named {
         name: "parent_that_executed_keeps_no_child_waiting",
         seed: 525,
@@ -286,6 +286,57 @@ pub const ALL: [Named; 21] = [
             (Arrive, 822105, 654471, 563174, 2458),
             (Arrive, 862671, 236627, 833452, 1325),
             (KeepWithKernel, 789153, 1038775, 797246, 606),
+        ],
+    },
+    Named {
+        name: "socket_that_two_programs_read_by_the_kernel_is_not_a_childs_of_one",
+        seed: 109010,
+        rows: &[
+            (Fork, 675152, 209799, 224221, 150),
+            (Receive, 461075, 51123, 771438, 947),
+            (Send, 326133, 8412, 997845, 3239),
+            (Fork, 1026269, 814679, 485366, 4810),
+            (Exit, 1013294, 635322, 727482, 2602),
+            (Receive, 312725, 675967, 122263, 2221),
+            (Arrive, 441920, 955684, 791263, 1977),
+        ],
+    },
+    Named {
+        name: "socket_shared_before_is_shared_after_a_child_connects_it",
+        seed: 110935,
+        rows: &[
+            (Fork, 508172, 669182, 821317, 2709),
+            (Receive, 723395, 286607, 176637, 20),
+            (Receive, 977829, 1048447, 933497, 4411),
+            (Arrive, 77739, 838265, 867884, 2168),
+            (Timers, 364404, 707201, 486019, 1548),
+            (Fork, 42980, 489322, 25822, 272),
+            (Connect, 323395, 954796, 72216, 748),
+        ],
+    },
+    Named {
+        name: "port_that_came_back_is_answered_for_to_children",
+        seed: 112749,
+        rows: &[
+            (Receive, 319324, 457638, 937417, 1258),
+            (Arrive, 593449, 252488, 636583, 4034),
+            (LinkChanges, 870388, 944032, 22272, 375),
+            (Receive, 796926, 856359, 572922, 4400),
+            (Fork, 186522, 615286, 976185, 1836),
+            (Arrive, 620321, 968967, 74831, 64),
+            (LinkChanges, 674792, 141732, 484239, 2377),
+            (Arrive, 614217, 441950, 572402, 3690),
+            (Look, 629910, 3733, 91481, 1381),
+        ],
+    },
+    Named {
+        name: "what_comes_as_the_agents_program_goes_is_taken_before_an_execution",
+        seed: 124205,
+        rows: &[
+            (Receive, 278912, 651636, 446925, 1375),
+            (AgentEnds, 412427, 488256, 416809, 744),
+            (Arrive, 714102, 856735, 290123, 4912),
+            (Exec, 904404, 552921, 537283, 1867),
         ],
     },
 ];
