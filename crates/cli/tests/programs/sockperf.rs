@@ -146,10 +146,7 @@ fn throughput(sockperf: &Found, accelerated: Accelerated) -> Result<(), String> 
     let bed = Bed::lay(accelerated);
     let server = bed.start(Side::Far, sockperf, "server");
     bed.wait_for_port(Side::Far, PORT);
-    // The near interface is opened before: that takes 0.04 to 0.25 s, and the client would then send at once what it missed, which is
-    // more than the 92 such messages that a kernel socket has room for.
-    let _opened = bed.start(Side::Near, sockperf, "server");
-    bed.wait_for_port(Side::Near, PORT);
+    let _opened = bed.hold_open(Side::Near);
     let client = format!("throughput -i {} -t 1 --mps 1000 -m 1400", bed.address(Side::Far));
     let client = bed.run(Side::Near, sockperf, &client);
     // What arrived last is served, by a server that may have been asleep.

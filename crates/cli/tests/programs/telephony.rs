@@ -30,6 +30,7 @@ fn sipp_calls_are_all_answered() {
         let (near, far) = (bed.address(Side::Near), bed.address(Side::Far));
         let server = bed.start(Side::Far, &sipp, &format!("-sn uas -i {far} -p {PORT} -nostdin"));
         bed.wait_for_port(Side::Far, PORT);
+        let _opened = bed.hold_open(Side::Near);
         // 18 milliseconds of a rate that every machine keeps are within the buffer that sipp asks for.
         let calls = format!("-sn uac {far}:{PORT} -i {near} -p {} -r 400 -m {CALLS} -nostdin", PORT + 1);
         bed.run(Side::Near, &sipp, &format!("{calls} -trace_stat -stf statistics"));
@@ -48,6 +49,7 @@ fn many_calls(sipp: &Found, accelerated: Accelerated) -> u64 {
     let (near, far) = (bed.address(Side::Near), bed.address(Side::Far));
     let server = bed.start(Side::Far, sipp, &format!("-sn uas -i {far} -p {PORT} -nostdin"));
     bed.wait_for_port(Side::Far, PORT);
+    let _opened = bed.hold_open(Side::Near);
     let rate = format!("-r {MANY_CALLS_PER_SECOND} -l {CALLS_AT_ONCE} -m {MANY_CALLS}");
     let calls = format!("-sn uac {far}:{PORT} -i {near} -p {} {rate} -nostdin", PORT + 1);
     let told = bed.start(Side::Near, sipp, &format!("{calls} -trace_stat -stf statistics")).succeed_and_tell();
