@@ -478,8 +478,16 @@ impl<H: Host> Sockets<H> {
     /// The same of a socket that children may have, whose stack would not know of it: the kernel serves all of them.
     #[cold]
     fn connected_with_children(&mut self, id: SocketId) {
+        self.take_in_all_frames();
         let Some(socket) = self.get_mut(id) else { return };
         socket.read_peer();
+        // Until the last frame has come: from now on only what the peer sends is the socket's.
+        if let Some((socket, engine)) = self.with_engine(id)
+            && let (Some(endpoint), Some(remote)) = (socket.endpoint(), socket.ends.remote)
+            && let Ok(local) = kept::local_address(socket.shadow.fd)
+        {
+            let _ = engine.stack().udp_connect(endpoint, remote, Some(local.ip()));
+        }
         self.leave_to_kernel_with_others(id);
         self.show_kernel_connection(id);
         self.tell(id);

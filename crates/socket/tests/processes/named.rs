@@ -19,7 +19,7 @@ impl Named {
     }
 }
 
-pub const ALL: [Named; 25] = [
+pub const ALL: [Named; 26] = [
     Named {
         name: "parent_that_executed_keeps_no_child_waiting",
         seed: 525,
@@ -337,6 +337,19 @@ pub const ALL: [Named; 25] = [
             (AgentEnds, 412427, 488256, 416809, 744),
             (Arrive, 714102, 856735, 290123, 4912),
             (Exec, 904404, 552921, 537283, 1867),
+        ],
+    },
+    Named {
+        name: "socket_connected_with_children_takes_what_its_peer_sends_alone",
+        seed: 137537,
+        rows: &[
+            (Fork, 201530, 960712, 668681, 4267),
+            (Wait, 109614, 912638, 768507, 3976),
+            (Arrive, 551718, 349306, 369426, 3116),
+            (AgentEnds, 996249, 471068, 759961, 2024),
+            (Arrive, 428995, 613985, 93139, 890),
+            (Connect, 876081, 1006485, 811398, 4737),
+            (Receive, 18651, 607927, 1040852, 2105),
         ],
     },
 ];
