@@ -520,6 +520,7 @@ impl<P: Ports, J: Judge> Service<P, J> {
         let answer = match opened {
             Ok(()) => {
                 self.announced.has_flow(wanted.shadow.cookie, pid);
+                self.shared.forget(wanted.shadow.cookie);
                 let shadow = wanted.shadow;
                 let flow = self.flows.insert(wanted);
                 // Held, or of a share that is paused.

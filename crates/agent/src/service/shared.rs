@@ -33,7 +33,7 @@ impl SharedSockets {
         self.0.get(&cookie)?.iter().map(|(program, _)| *program).find(|program| *program != id)
     }
 
-    /// It was closed.
+    /// It was closed, or its last user has the flow.
     pub(super) fn forget(&mut self, cookie: u64) {
         self.0.remove(&cookie);
     }
@@ -55,8 +55,8 @@ impl SharedSockets {
             if let [last] = users[..]
                 && !is_read_beside(*cookie, last.0)
             {
+                // It uses the socket by the kernel until it asks for a flow: nobody else gets one before.
                 left.push((*cookie, last));
-                return false;
             }
             !users.is_empty()
         });

@@ -244,6 +244,10 @@ fn socket_of_several_programs_is_told_to_the_last_of_them_which_then_has_it() {
     assert_eq!(bed.service.gone(4), []);
     assert_eq!(bed.service.gone(1), []);
     assert_eq!(bed.service.gone(2), [(3, Answer::SocketAlone { share: shares[2], cookie })]);
+    let newcomer = bed.program(5, 0);
+    let refused = Err(Cause::SocketShared { pid: 103 });
+    assert_eq!(bed.flow(5, newcomer, &socket), (refused, vec![]), "it has not heard of that yet");
+    assert_eq!(bed.service.gone(5), [(3, Answer::SocketAlone { share: shares[2], cookie })]);
     bed.flow(3, shares[2], &socket).0.unwrap();
     assert_eq!((bed.owners(), bed.service.gone(3)), (vec![shares[2]], vec![]));
 }

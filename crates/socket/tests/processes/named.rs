@@ -19,7 +19,7 @@ impl Named {
     }
 }
 
-pub const ALL: [Named; 26] = [
+pub const ALL: [Named; 27] = [
     Named {
         name: "parent_that_executed_keeps_no_child_waiting",
         seed: 525,
@@ -350,6 +350,23 @@ pub const ALL: [Named; 26] = [
             (Arrive, 428995, 613985, 93139, 890),
             (Connect, 876081, 1006485, 811398, 4737),
             (Receive, 18651, 607927, 1040852, 2105),
+        ],
+    },
+    Named {
+        name: "last_user_of_a_shared_socket_has_it_until_it_hears_that_it_is_alone",
+        seed: 707734,
+        rows: &[
+            (Start, 754736, 56926, 875054, 4502),
+            (Fork, 978093, 521942, 588468, 2456),
+            (Receive, 252268, 639226, 900738, 2940),
+            (Fork, 920579, 581865, 334345, 2150),
+            (Exit, 156626, 958179, 119112, 1624),
+            (Receive, 321211, 166520, 411488, 4409),
+            (Kill, 777455, 1004982, 161070, 1840),
+            (AgentHears, 1026778, 384378, 518443, 393),
+            (Receive, 308873, 675982, 167284, 1143),
+            (Arrive, 895096, 423739, 232169, 3389),
+            (Fork, 443412, 1802, 736930, 3824),
         ],
     },
 ];
