@@ -18,8 +18,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-use nearwire_socket::{Bell, Held, Sight, Sockets};
+use nearwire_socket::{Bell, Held, Sight, Sockets, StreamsDue};
 use nearwire_sys::affinity;
+use nearwire_sys::tsc::monotonic_raw_ns;
 
 use crate::signals::mask::HeldSignals;
 use crate::state::{self, Subject};
@@ -99,10 +100,10 @@ fn serve(bell: &Bell, program_cpu: u32) {
     // Refused, it works with what it has: a CPU that it shares, and sleeps that the kernel rounds up.
     let _ = affinity::avoid_cpu(program_cpu);
     let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1));
-    let (mut watches, mut every, mut agent, mut streams_due) = (Vec::new(), None, None, None::<Instant>);
+    let (mut watches, mut every, mut agent, mut streams) = (Vec::new(), None, None, Streams::default());
     loop {
         let of_held = every.filter(|_| !watches.is_empty());
-        let of_streams = streams_due.map(|due| due.saturating_duration_since(Instant::now()));
+        let of_streams = streams.due.map(|due| due.saturating_duration_since(Instant::now()));
         let woken = bell.wait(agent, of_held.into_iter().chain(of_streams).min());
         if woken.other_is_readable {
             state::with_each(Sockets::look);
@@ -116,23 +117,43 @@ fn serve(bell: &Bell, program_cpu: u32) {
         if woken.rang || woken.other_is_readable {
             agent = state::with(|sockets| sockets.agent()).flatten();
         }
-        if woken.rang || streams_due.is_some_and(|due| due <= Instant::now()) {
-            streams_due = drive_streams();
-        }
+        streams.follow(woken.rang);
         watches.retain_mut(HeldWatch::goes_on);
     }
 }
 
-/// Does what is due of the connections that the stack carries; when to come back, if there are any.
-///
-/// Not at every look for what is held: to enter a gate ends the program's run of sends, and takes the bias from its thread.
-fn drive_streams() -> Option<Instant> {
-    let within = state::with(|sockets| {
-        sockets.drive_streams();
-        sockets.tell_round_trips();
-        sockets.streams_looked_at_within()
-    });
-    within.flatten().map(|within| Instant::now() + within)
+/// The connections that the stack carries.
+#[derive(Default)]
+struct Streams {
+    /// When something of them is due; `None`: there are none.
+    due: Option<Instant>,
+    /// What threads of the program have done of it by themselves.
+    by_others: Option<StreamsDue>,
+    /// When this thread has last looked, CLOCK_MONOTONIC_RAW.
+    looked_ns: u64,
+}
+
+impl Streams {
+    /// Does what is due, unless a thread of the program does. Not at every look for what is held: to enter a gate ends the program's run of sends, and
+    /// takes the bias from its thread.
+    fn follow(&mut self, rang: bool) {
+        if !rang && self.due.is_none_or(|due| due > Instant::now()) {
+            return;
+        }
+        let without = || self.by_others.as_ref()?.sleep_without_looking(self.looked_ns);
+        if !rang && let Some(sleep) = without() {
+            self.due = Some(Instant::now() + sleep);
+            return;
+        }
+        let within = state::with(|sockets| {
+            sockets.drive_streams();
+            sockets.tell_round_trips();
+            sockets.streams_looked_at_within().map(|within| (within, sockets.streams_due()))
+        });
+        self.looked_ns = monotonic_raw_ns();
+        let (due, by_others) = within.flatten().unzip();
+        (self.due, self.by_others) = (due.map(|within| Instant::now() + within), by_others);
+    }
 }
 
 /// What children claimed is theirs.

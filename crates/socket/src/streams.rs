@@ -15,6 +15,7 @@
 mod asked;
 mod bulk;
 mod change;
+mod due;
 mod lent;
 mod options;
 mod tell;
@@ -37,6 +38,7 @@ use crate::sockets::Sockets;
 use crate::tcp::Carried;
 use options::StreamOptions;
 
+pub use due::StreamsDue;
 pub use transfer::StreamCall;
 
 /// A connection that the stack carries.
@@ -81,6 +83,7 @@ pub(crate) struct Streams {
     waits_for_route: bool,
     /// What ended a connection waits to be given to the kernel.
     is_releasing: bool,
+    due: StreamsDue,
     /// The place behind the last one whose round trip the page was told.
     told_behind: usize,
 }

@@ -11,7 +11,7 @@ use nearwire_sys::tsc::monotonic_raw_ns;
 use rustix::net::sockopt::socket_keepalive;
 
 use super::options::StreamOptions;
-use super::{Adoption, Stream};
+use super::{Adoption, Stream, StreamsDue};
 use crate::config::{self, Adopt, Role, Use};
 use crate::direct;
 use crate::engine::{Ending, Engine};
@@ -383,6 +383,12 @@ impl<H: Host> Sockets<H> {
     #[must_use]
     pub fn streams_looked_at_within(&self) -> Option<Duration> {
         self.streams.are_carried().then(|| self.streams_due_within().unwrap_or(LOOKED_AT_EVERY).min(LOOKED_AT_EVERY))
+    }
+
+    /// By which the timer thread knows that others look.
+    #[must_use]
+    pub fn streams_due(&self) -> StreamsDue {
+        self.streams.due.clone()
     }
 
     /// How long a thread may sleep until something of a connection is due; `None`: as long as it likes.

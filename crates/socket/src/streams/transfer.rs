@@ -10,7 +10,7 @@ use crate::engine::Engine;
 use crate::epoll::Events;
 use crate::host::Host;
 use crate::reason::Reason;
-use crate::sockets::Sockets;
+use crate::sockets::{EngineState, Sockets};
 use crate::status::Counter;
 
 /// What became of an attempt to send or receive by a connection.
@@ -92,7 +92,7 @@ impl<H: Host> Sockets<H> {
                 }
                 crate::wait::count_message();
                 // What was read may have opened the window.
-                self.transmit_streams();
+                self.transmit_streams(monotonic_raw_ns());
                 StreamCall::Done(result)
             }
             (Err(TcpCallError::Ended(error)), _) => self.ended(fd, error).unwrap_or(StreamCall::Kernel),
@@ -124,7 +124,7 @@ impl<H: Host> Sockets<H> {
                 if let Some(slot) = self.page.socket(slot) {
                     slot.count_sent(count);
                 }
-                self.transmit_streams();
+                self.transmit_streams(now_ns);
                 StreamCall::Done(count)
             }
             Err(TcpCallError::Ended(error)) => {
@@ -184,11 +184,12 @@ impl<H: Host> Sockets<H> {
         if !self.streams.are_carried() {
             return false;
         }
+        let now_ns = monotonic_raw_ns();
         if let Some(engine) = self.engine() {
-            engine.stack().tcp_time(monotonic_raw_ns());
+            engine.stack().tcp_time(now_ns);
         }
         self.take_in_frames();
-        self.follow_streams();
+        self.follow_streams_at(now_ns);
         if self.engine().is_some_and(Engine::take_too_long) {
             self.release_too_long();
         }
@@ -199,11 +200,17 @@ impl<H: Host> Sockets<H> {
     /// After frames were taken in: what is due of connections leaves, and threads hear of them.
     #[inline]
     pub(crate) fn follow_streams(&mut self) {
+        self.follow_streams_at(monotonic_raw_ns());
+    }
+
+    /// The same by a time that was just read.
+    #[inline]
+    fn follow_streams_at(&mut self, now_ns: u64) {
         self.engine().into_iter().for_each(Engine::give_late_segments);
         if !self.streams.are_carried() {
             return;
         }
-        self.transmit_streams();
+        self.transmit_streams(now_ns);
         let (mut doubtful, mut bulk) = (Vec::new(), Vec::new());
         while let Some(connection) = self.engine().and_then(|engine| engine.stack().take_ready()) {
             let readiness = self.engine_ref().and_then(|engine| engine.stack_ref().tcp_readiness(connection));
@@ -231,10 +238,11 @@ impl<H: Host> Sockets<H> {
     }
 
     #[inline]
-    fn transmit_streams(&mut self) {
+    fn transmit_streams(&mut self, now_ns: u64) {
         let now = self.now;
-        if let Some(engine) = self.engine() {
-            engine.transmit(now, monotonic_raw_ns());
+        if let EngineState::Open(engine) = &mut self.engine {
+            engine.transmit(now, now_ns);
+            self.streams.due.driven(now_ns, engine.stack_ref().next_deadline());
         }
     }
 
