@@ -154,6 +154,8 @@ worded! {
         PathInDoubt => "the far end did not acknowledge long segments, which a router may not let pass; it is adopted again after some calls",
         /// `auto` only.
         Bulk => "it moves much at once, which the kernel does faster; it is adopted again after some calls that move less",
+        /// `auto` only.
+        OtherThread => "another thread of the program has connections that are accelerated, and both would wait for each other",
     }
 }
 
@@ -219,6 +221,7 @@ impl Reason {
                 | Self::FewDatagrams
                 | Self::CpusWanted
                 | Self::Bulk
+                | Self::OtherThread
                 | Self::HandedOverByExec
                 | Self::PassedToProcess
                 | Self::ShutDown

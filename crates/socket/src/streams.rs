@@ -17,6 +17,7 @@ mod bulk;
 mod change;
 mod due;
 mod lent;
+mod one_thread;
 mod options;
 mod tell;
 mod transfer;
@@ -84,6 +85,8 @@ pub(crate) struct Streams {
     /// What ended a connection waits to be given to the kernel.
     is_releasing: bool,
     due: StreamsDue,
+    /// Whose connections are carried by `auto`.
+    one_thread: one_thread::OneThread,
     /// The place behind the last one whose round trip the page was told.
     told_behind: usize,
 }

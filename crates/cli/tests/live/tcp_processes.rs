@@ -1,4 +1,4 @@
-//! TCP connections of programs that fork: who has them, as `nearwire status` says.
+//! TCP connections of programs that fork, and of those with threads: who has them, as `nearwire status` says.
 
 use std::net::TcpStream;
 use std::process::Child;
@@ -6,7 +6,7 @@ use std::process::Child;
 use nearwire_lab::Cable;
 use serde_json::Value;
 
-use crate::by_agent::kill;
+use crate::by_agent::{kill, status_of};
 use crate::common::accelerated::Bed;
 use crate::tcp_programs::{TIMEOUT, ask, await_listener, end, start, told_within};
 
@@ -38,6 +38,15 @@ while True:
         while data := connection.recv(1000): connection.sendall(data)
         os._exit(0)
     connection.close()
+";
+
+/// A thread for each connection.
+const ONE_THREAD_EACH: &str = "
+import socket, sys, threading
+def serve(connection):
+    while data := connection.recv(1000): connection.sendall(data)
+listener = socket.create_server((sys.argv[1], int(sys.argv[2])))
+while True: threading.Thread(target=serve, args=(listener.accept()[0],)).start()
 ";
 
 /// The server, and connections to it.
@@ -93,5 +102,29 @@ fn child_for_each_connection_adopts_it_when_the_parent_has_closed_its_copy() {
     }
     drop(streams);
     kill(server.id());
+    end(server);
+}
+
+#[test]
+fn thread_beside_one_with_adopted_connections_has_its_own_by_the_kernel_until_that_one_rests() {
+    let Some(bed) = Bed::lay() else { return };
+    let (server, streams) = serve(&bed, ONE_THREAD_EACH, "7393", 2);
+    (0..20).for_each(|_| ask(&streams[0], &[7; 100]));
+    told_within(server.id(), is_adopted);
+    for _ in 0..20 {
+        streams.iter().for_each(|stream| ask(stream, &[7; 100]));
+    }
+    let sockets = status_of(&server.id().to_string())["sockets"].clone();
+    let kept = sockets.as_array().unwrap().iter().find(|socket| socket["accelerated"] == false).unwrap();
+    assert_eq!(kept["reason"], "OtherThread", "{sockets:#}");
+    // Two attempts, with nothing of the other thread in between.
+    for _ in 0..3 {
+        std::thread::sleep(std::time::Duration::from_millis(200));
+        (0..600).for_each(|_| ask(&streams[1], &[7; 100]));
+    }
+    let sockets = status_of(&server.id().to_string())["sockets"].clone();
+    assert!(sockets.as_array().unwrap().iter().all(is_adopted), "{sockets:#}");
+    kill(server.id());
+    drop(streams);
     end(server);
 }

@@ -213,6 +213,12 @@ impl Writer {
         add(&self.words[layout::COUNTERS.of(self.block).at + counter as usize], more);
     }
 
+    /// What it has counted.
+    #[must_use]
+    pub fn counted(&self, counter: Counter) -> u64 {
+        self.words[layout::COUNTERS.of(self.block).at + counter as usize].load(Relaxed)
+    }
+
     /// Counts a call that was handed to the kernel.
     #[inline]
     pub fn count_handed(&self, handed: Handed) {

@@ -92,7 +92,7 @@ impl<H: Host> Sockets<H> {
                 return Adoption::Never(Reason::ReadByChild);
             }
         }
-        if self.stays_lent(fd) || self.stays_for_bulk(fd, self.first_calls()) {
+        if self.stays_lent(fd) || self.stays_for_bulk(fd, self.first_calls()) || self.stays_with_its_thread(fd) {
             return Adoption::Later;
         }
         if !direct::end(fd) {
