@@ -18,7 +18,8 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
-use nearwire_frames::ports::xdp::{XdpMode, XdpPort, await_carrier};
+use nearwire_frames::engine_port::locks_generic_rings;
+use nearwire_frames::ports::xdp::{XdpMode, XdpPort, await_carrier, prepare_memory};
 use nearwire_frames::steering::{ExactFlow, Filter, Owner, SteeringTable};
 use nearwire_frames::{Port, PortError};
 use nearwire_sys::netlink::add_membership;
@@ -83,6 +84,17 @@ pub fn try_share(interface: &str) -> Result<(XdpMode, String), PortError> {
     let mode = share.config().mode;
     await_carrier(interface, mode, held.port.link_is_due_within())?;
     Ok((mode, share.describe()))
+}
+
+/// Has a thread find what the first port needs, while the program that wants it starts: its packet memory, and what the kernel's types tell (5 MB that are
+/// read and searched).
+pub fn prepare() {
+    let find = || {
+        // Where it cannot be found now, the port looks itself.
+        let _ = prepare_memory(size::PREPARED_BYTES);
+        let _ = locks_generic_rings();
+    };
+    let _ = std::thread::Builder::new().name("nearwire-prepare".to_owned()).spawn(find);
 }
 
 impl XdpPorts {

@@ -2,7 +2,7 @@
 
 use anyhow::Context;
 use nearwire_agent::life::{self, AgentError, Ended, Word};
-use nearwire_agent::ports::xdp::XdpPorts;
+use nearwire_agent::ports::xdp::{XdpPorts, prepare};
 use nearwire_agent::server::Stay;
 
 use crate::args::agent::AgentArgs;
@@ -23,6 +23,7 @@ fn serve(args: &AgentArgs) -> Outcome {
         life::serve(ports, &args.rights, stay, || {
             // Where /dev/null cannot be opened the agent keeps the pipe of the process that started it.
             let _ = say(&Word::Ready);
+            prepare();
         })
     });
     match ended {

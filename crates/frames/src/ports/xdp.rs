@@ -44,6 +44,7 @@ mod send;
 mod share;
 mod shared_ring;
 mod socket;
+mod spare;
 mod times;
 mod turn;
 mod tx_queues;
@@ -55,6 +56,7 @@ pub use config::{Overflow, Steer, XdpConfig, XdpMode, fill_frames};
 pub use handed::Handed;
 pub use kernel::maps_bound_rings;
 pub use kick::{Kick, Kicked};
+pub use spare::prepare_memory;
 pub use times::{FrameTimes, NoDeviceTimes, TimesWanted};
 
 pub use crate::steering::SHARES_MOST;

@@ -10,6 +10,8 @@ const SHARES: u32 = 80;
 const TX_FRAMES: u32 = 64;
 /// Receive buffers of all queues where the program does not say how much memory it wants.
 const MEMORY_BYTES: u64 = 16 << 20;
+/// All packet memory of a port as most are: that of both, in buffers of 2 KiB, and what the shares keep account by.
+pub(super) const PREPARED_BYTES: usize = MEMORY_BYTES as usize + (SHARES * TX_FRAMES * 2048 + (64 << 10)) as usize;
 const FILL_FRAMES_LEAST: u32 = 256;
 const FILL_FRAMES_MOST: u32 = 8192;
 /// A program that does not read keeps its ring's buffers from the others. Shorter rings would give bursts to the kernel; how much of its ring a share

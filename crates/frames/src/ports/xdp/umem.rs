@@ -13,7 +13,7 @@ use std::ptr::NonNull;
 
 use nearwire_sys::descriptor::place;
 use nearwire_sys::shared_words::set_length;
-use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, fcntl_get_seals, fstat, memfd_create};
+use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, fcntl_get_seals, fstat};
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, mmap_anonymous, munmap};
 
 use super::control::{Control, Layout};
@@ -61,7 +61,7 @@ impl Umem {
     }
 
     fn create_with(layout: Layout, file_bytes: usize, pages: MemfdFlags, wants_huge: bool) -> io::Result<Umem> {
-        let memory = memfd_create(c"nearwire-packets", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING | pages)?;
+        let memory = super::spare::take(pages)?;
         set_length(&memory, file_bytes)?;
         fcntl_add_seals(&memory, LENGTH_SEALS)?;
         let is_reserved = pages.contains(MemfdFlags::HUGETLB);
@@ -70,8 +70,7 @@ impl Umem {
         if wants_huge {
             collapse(umem.base, file_bytes);
         }
-        // SAFETY: the range is mapped, writable and ours alone: nobody else has the file yet. Touched now, so that no page fault comes later.
-        unsafe { umem.base.write_bytes(0, layout.file_bytes()) };
+        umem.touch(layout.file_bytes());
         Ok(umem)
     }
 
@@ -129,6 +128,16 @@ impl Umem {
         let control = unsafe { Control::new(base.add(layout.packet_bytes()), layout) };
         not_for_children(mapping, mapping_bytes);
         Umem { base, len_bytes: layout.packet_bytes(), mapping, mapping_bytes, control, memory: Some(memory) }
+    }
+
+    /// Has the kernel map all pages now, so that no page fault comes later. All are zero: at once, or by writing that before Linux 5.14.
+    fn touch(&self, len_bytes: usize) {
+        // SAFETY: the range is our mapping, whose content stays.
+        let touched = unsafe { madvise(self.base.as_ptr().cast(), len_bytes, Advice::LinuxPopulateWrite) };
+        if touched.is_err() {
+            // SAFETY: the range is mapped, writable and ours alone: nobody else has the file yet.
+            unsafe { self.base.write_bytes(0, len_bytes) };
+        }
     }
 
     /// The file, where it was kept.
@@ -230,7 +239,7 @@ pub(super) fn not_for_children(start: NonNull<u8>, len_bytes: usize) {
 
 #[cfg(test)]
 mod tests {
-    use rustix::fs::ftruncate;
+    use rustix::fs::{ftruncate, memfd_create};
 
     use super::*;
 
