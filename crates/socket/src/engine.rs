@@ -343,6 +343,8 @@ impl<H: Host> Engine<H> {
     /// The same of a socket that stays open, here or in other processes: what is in the rings, and on its way there, is not lost. Where the agent
     /// is gone, frames come until the kernel has taken its program down, which is waited for.
     pub(crate) fn leave_flows(&mut self, now: Now, flows: &[FlowFilter], socket: FlowSocket) {
+        // What is in the rings is for whom it is for while the flow is open here: another process may have connected the socket to its sender by now.
+        self.take_in_all(now);
         self.remove_flows(flows, socket);
         self.late.expect(now, flows, socket);
         self.take_in_all(now);

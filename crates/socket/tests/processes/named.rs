@@ -19,7 +19,7 @@ impl Named {
     }
 }
 
-pub const ALL: [Named; 27] = [
+pub const ALL: [Named; 28] = [
     Named {
         name: "parent_that_executed_keeps_no_child_waiting",
         seed: 525,
@@ -367,6 +367,17 @@ pub const ALL: [Named; 27] = [
             (Receive, 308873, 675982, 167284, 1143),
             (Arrive, 895096, 423739, 232169, 3389),
             (Fork, 443412, 1802, 736930, 3824),
+        ],
+    },
+    Named {
+        name: "what_came_before_a_child_connected_the_socket_is_not_its_peers",
+        seed: 735802,
+        rows: &[
+            (Connect, 240918, 517139, 239132, 3874),
+            (Fork, 951106, 154426, 749042, 710),
+            (Receive, 127314, 942643, 757831, 4706),
+            (Arrive, 660672, 888631, 931179, 609),
+            (Connect, 36194, 941517, 789822, 4646),
         ],
     },
 ];
