@@ -10,8 +10,9 @@ use nearwire_sys::descriptor::Descriptor;
 use nearwire_sys::tsc::monotonic_raw_ns;
 use rustix::net::sockopt::socket_keepalive;
 
+use super::due::{LOOKED_AT_EVERY, StreamsDue};
 use super::options::StreamOptions;
-use super::{Adoption, Stream, StreamsDue};
+use super::{Adoption, Stream};
 use crate::config::{self, Adopt, Role, Use};
 use crate::direct;
 use crate::engine::{Ending, Engine};
@@ -28,8 +29,6 @@ use crate::tcp::{Carried, CarryError};
 
 /// Of a shadow's number in the watch: it is of a connection, and the rest is its fd.
 const CONNECTION_TOKEN: u32 = 1 << 31;
-/// While the program computes, what comes for connections is acknowledged within this time: far ends send again what was not after 200 ms.
-const LOOKED_AT_EVERY: Duration = Duration::from_millis(10);
 /// Calls that the kernel gets first by `auto`; doubled for each connection of late that was not worth it, so many times at most.
 const FIRST_CALLS: u16 = 2;
 const DOUBLINGS_MOST: u32 = 6;
