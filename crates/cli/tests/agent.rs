@@ -21,8 +21,9 @@ const BACKGROUND: [&str; 4] = ["agent", "--background", "--linger", "500ms"];
 /// Of its own. How much of the command's file is mapped, some 14 MiB of a debug build, depends on the page cache; `make targets`
 /// measures the whole of a release build.
 const MOST_OWN_MEMORY_KIB: u64 = 4 * 1024;
-/// Standard streams, the name, an epoll set, messages about closed sockets and about links, the news of threads that open ports, and one program.
-const DESCRIPTORS: usize = 9;
+/// Standard streams, the name, an epoll set, messages about closed sockets and about links, the news of threads that open ports, packet memory for the first
+/// port, and one program.
+const DESCRIPTORS: usize = 10;
 
 fn namespace() -> Option<Namespace> {
     common::may_run().then(|| Namespace::new().unwrap())

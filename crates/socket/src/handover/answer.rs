@@ -24,7 +24,9 @@ use crate::socket::Socket;
 use crate::sockets::Sockets;
 
 /// A parent that is stopped keeps a child no longer. Long, for hosts on which a thread takes its time to start.
-const ANSWER_WITHIN: Duration = Duration::from_millis(500);
+pub(super) const ANSWER_WITHIN: Duration = Duration::from_millis(500);
+/// The same of a connection that the parent carries: until it is given back, calls on it fail. A parent may have much to give back, on a host with no CPU left.
+pub(super) const STREAM_ANSWER_WITHIN: Duration = Duration::from_secs(20);
 /// The same of another process that the agent tells. Who has nothing does not say so: this is what the first use of such a socket takes.
 const GIVEN_BACK_WITHIN: Duration = Duration::from_millis(5);
 const ANSWER_LOOKED_FOR_EVERY: Duration = Duration::from_micros(20);
@@ -131,12 +133,12 @@ impl Parent {
     }
 
     /// Rings the parent's bell, and waits until it has looked at this claim.
-    pub(super) fn await_answer(&self, claims: u64, host: &impl Host) {
+    pub(super) fn await_answer(&self, claims: u64, within: Duration, host: &impl Host) {
         let Some(answered) = self.words.as_ref().and_then(|words| words.get(ANSWERED)) else { return };
         let Some(bell) = self.bell.as_ref().filter(|_| answered.load(SeqCst) > 0) else { return };
         bell.ring();
         let time = || Duration::from_nanos(host.clocks().monotonic_ns);
-        let until = time() + ANSWER_WITHIN;
+        let until = time() + within;
         while answered.load(Acquire) <= claims && time() < until && !self.has_ended() {
             host.pause(ANSWER_LOOKED_FOR_EVERY);
         }

@@ -20,6 +20,7 @@ use nearwire_frames::FlowSocket;
 use nearwire_sys::descriptor::Descriptor;
 use nearwire_sys::shared_words::SharedWords;
 
+use super::answer::STREAM_ANSWER_WITHIN;
 use super::{ANSWERED, Parent, inode_of, stays_open};
 use crate::direct;
 use crate::epoll::Events;
@@ -253,7 +254,7 @@ impl<H: Host> Sockets<H> {
         if inherited.say(CLAIMED).is_some_and(|before| before & (CLAIMED | CLOSED) == 0)
             && let Some(claims) = inherited.parent.note_claim()
         {
-            inherited.parent.await_answer(claims, &self.host);
+            inherited.parent.await_answer(claims, STREAM_ANSWER_WITHIN, &self.host);
         }
         if let Some(shadow) = Descriptor::new(fd) {
             let socket = FlowSocket { descriptor: shadow, inode: inherited.of.inode };

@@ -7,6 +7,7 @@ use nearwire_sys::descriptor::Descriptor;
 use nearwire_sys::own_stack;
 use rustix::process::{getpid, getppid};
 
+use super::answer::ANSWER_WITHIN;
 use super::{CLAIM_REASON, CLAIMED_WITHOUT_SETS, Children, Inherited, Parent, ROUNDS_MOST, inode_of, stays_open};
 use crate::direct;
 use crate::engine::{Engine, Watch};
@@ -343,7 +344,7 @@ impl<H: Host> Sockets<H> {
             flows.iter().for_each(|flow| filters.withdraw(*flow, shadow));
         }
         if let Some(claims) = claims {
-            parent.await_answer(claims, &self.host);
+            parent.await_answer(claims, ANSWER_WITHIN, &self.host);
         }
         if parent.has_ended() && reason == Reason::ReadByChild {
             self.settle_anew(id);
