@@ -44,8 +44,8 @@ pub(crate) fn requeue<H: Host>(socket: &mut Socket, engine: &mut Engine<H>, alte
         return false;
     }
     let (mut sender, shadow, home) = (Sender::default(), socket.shadow.fd, engine.home());
-    let mut is_refused = false;
-    for _ in 0..waiting {
+    let (mut is_refused, mut is_oldest_here) = (false, false);
+    for at in 0..waiting {
         let sent = engine.stack_ref().udp_peek(endpoint, |datagram| {
             let is_of_peer = peer.is_none_or(|peer| is_same(peer, datagram.source));
             let own = local.ip().to_canonical();
@@ -64,10 +64,13 @@ pub(crate) fn requeue<H: Host>(socket: &mut Socket, engine: &mut Engine<H>, alte
         });
         if sent != Some(true) && altered == Altered::Stays {
             engine.stack().udp_put_last(endpoint);
+            is_oldest_here |= at == 0;
             continue;
         }
         engine.stack().udp_read(endpoint, |_| ());
-        socket.shadow.read_first();
+        if !is_oldest_here {
+            socket.shadow.read_first();
+        }
     }
     engine.stack_ref().udp_waiting(endpoint) < waiting
 }

@@ -125,7 +125,7 @@ impl Guard {
 impl Drop for Guard {
     fn drop(&mut self) {
         for number in std::mem::take(&mut self.connections).into_values() {
-            // Gone, or of the parent of this child: it knows.
+            // Gone, it knows.
             let _ = self.connected.ask(|client| client.close_connection(number));
         }
     }
@@ -457,7 +457,9 @@ impl EnginePort for HostPort {
     }
 
     fn into_filters_of_parent(self) -> Option<Box<dyn PortFilters>> {
-        let HostPort { port, share, .. } = self;
+        let HostPort { port, share, guard, no_share: _ } = self;
+        // The agent would take what this process says of its connections for the parent's word, and the parent its answers.
+        std::mem::forget(guard);
         let of_port = EnginePort::into_filters_of_parent(port);
         let Some(share) = share else { return of_port };
         let pass = share.filters.connected.pass();
