@@ -362,19 +362,13 @@ impl<H: Host> Sockets<H> {
             self.take_in_all_frames();
         }
         self.sets.remove_socket(id);
-        let (now, have_others) = (self.time(), self.may_be_of_others(id));
         if let Some((socket, engine)) = self.with_engine(id) {
             if let Some(endpoint) = socket.endpoint() {
                 engine.stack().udp_close(endpoint);
                 engine.unwatch_shadow(socket.shadow.fd);
             }
             if let Service::Accelerated(accelerated) = &socket.service {
-                let flow_socket = accelerated.flow_socket(socket.shadow.fd);
-                if have_others {
-                    engine.leave_flows(now, &accelerated.flows, flow_socket);
-                } else {
-                    engine.remove_flows(&accelerated.flows, flow_socket);
-                }
+                engine.remove_flows(&accelerated.flows, accelerated.flow_socket(socket.shadow.fd));
             }
         }
         if let Some(socket) = self.table.take(id) {
