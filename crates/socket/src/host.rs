@@ -45,6 +45,9 @@ pub struct Offloads {
     pub joins: bool,
 }
 
+/// Tells one agent from another: the process.
+pub type AgentPid = u32;
+
 /// See the module.
 pub trait Host: Clone + Debug + 'static {
     /// Its ports.
@@ -103,6 +106,11 @@ pub trait Host: Clone + Debug + 'static {
     /// user until then, and a share is of one user.
     fn is_served_by_agent(&self, _wanted: PortWanted) -> bool {
         false
+    }
+
+    /// The agent that this process has, or had last.
+    fn known_agent(&self) -> Option<AgentPid> {
+        None
     }
 
     /// What is readable when the agent has said something; `None`: there is none.

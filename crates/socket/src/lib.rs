@@ -66,7 +66,7 @@ pub use nearwire_stack::{Datagram, Family, Message, SourceFilter, TcpInfo};
 pub use bell::{Bell, Woken};
 pub use engines::{Component, ENGINES_MOST, FirstUse, Moved, Wish};
 pub use epoll_sets::{AskKernel, Asked, Collected, Concerns, Control, Operation, plain};
-pub use host::{Host, HostPort, Offloads, PortWanted, ThisHost};
+pub use host::{AgentPid, Host, HostPort, Offloads, PortWanted, ThisHost};
 pub use id::SocketId;
 pub use kept::Ancillary;
 

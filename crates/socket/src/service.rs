@@ -294,6 +294,9 @@ impl<H: Host> Sockets<H> {
         if !self.get(id).is_some_and(Socket::is_accelerated) {
             return;
         }
+        if self.may_be_of_others(id) && !self.knows_agent_all_who_have(id) {
+            return self.leave_to_kernel_with_others(id);
+        }
         if self.may_be_of_others(id) && !self.is_served_by_port(id) {
             // Without a port for now: what comes is the kernel's, also where another process has had a flow of it, and all who have the
             // socket read what it has.
@@ -304,6 +307,13 @@ impl<H: Host> Sockets<H> {
         if self.get(id).is_some_and(|socket| socket.shadow.is_readable()) {
             self.take_over_older(id);
         }
+    }
+
+    /// Whether the agent that serves this process is that which did when others got a socket by fork(2). A later one does not hear of those who
+    /// have no agent any more and read what the kernel has.
+    pub(crate) fn knows_agent_all_who_have(&self, id: SocketId) -> bool {
+        let shared_by = self.get(id).and_then(|socket| socket.shared_by_agent);
+        shared_by.is_none_or(|agent| self.host.known_agent() == Some(agent))
     }
 
     fn is_served_by_port(&self, id: SocketId) -> bool {

@@ -14,6 +14,7 @@ use nearwire_sys::descriptor::Descriptor;
 use rustix::net::sockopt::socket_cookie;
 
 use crate::handover::Inherited;
+use crate::host::AgentPid;
 use crate::kept::{Kept, local_address, peer_address};
 use crate::reason::{Reason, Why};
 use crate::status::Slot;
@@ -116,6 +117,8 @@ pub(crate) struct Socket {
     pub(crate) is_inherited: bool,
     /// The process had it when it last forked: children that live may have it.
     pub(crate) is_of_children: bool,
+    /// The agent that knew by then who has it; no later one does.
+    pub(crate) shared_by_agent: Option<AgentPid>,
     /// A thread has received from it or waited for it, or it has moved: it stays in its engine.
     pub(crate) is_settled: bool,
     /// A call has sent by it, received from it or waited for it. Until then an accelerated one has no flows.
@@ -154,6 +157,7 @@ impl Socket {
             has_options: false,
             is_inherited: false,
             is_of_children: false,
+            shared_by_agent: None,
             is_settled: false,
             is_used: false,
             kept: None,

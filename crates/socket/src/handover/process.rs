@@ -42,7 +42,12 @@ impl<H: Host> Sockets<H> {
             return;
         }
         self.children.forked = true;
-        self.table.sockets_mut().for_each(|socket| socket.is_of_children = true);
+        let agent = self.host.known_agent();
+        for socket in self.table.sockets_mut() {
+            let is_shared_already = socket.is_inherited || (socket.is_of_children && has_others);
+            let before = socket.shared_by_agent.filter(|_| is_shared_already);
+            (socket.is_of_children, socket.shared_by_agent) = (true, before.or(agent));
+        }
         self.children.family.descendants().before_fork();
         self.children.pid = Some(getpid());
         // Before the fork, for both.

@@ -17,6 +17,8 @@ use nearwire_frames::PortError;
 use nearwire_sys::descriptor::Descriptor;
 use rustix::process::{Uid, geteuid};
 
+use super::AgentPid;
+
 /// What the agent told and nobody took: events of flows that this process had closed. The oldest goes.
 const NEWS_MOST: usize = 1024;
 
@@ -93,6 +95,14 @@ impl Link {
         self.lock().connected().cloned()
     }
 
+    /// The agent of the last connection, which may be gone.
+    pub(super) fn known_agent(&self) -> Option<AgentPid> {
+        match &*self.lock() {
+            Known::Connected(connected) => Some(connected.agent),
+            Known::Former | Known::Nobody => None,
+        }
+    }
+
     /// The connection to the agent of the calling thread's network namespace, made by the user that this process has now: the agent reads the
     /// user when a connection is made. Shares of a connection that another user made stay with that one.
     pub(super) fn connected(&self) -> Result<Arc<Connected>, NotDone> {
@@ -152,6 +162,7 @@ pub(super) struct Connected {
     client: Mutex<Option<Client>>,
     /// Its descriptor, open as long as it.
     descriptor: Descriptor,
+    agent: AgentPid,
     /// The effective user that made it.
     uid: Uid,
     /// The pass that was shown.
@@ -165,9 +176,10 @@ pub(super) struct Connected {
 impl Connected {
     fn new(client: Client, uid: Uid, pass: Option<u64>) -> Option<Connected> {
         let descriptor = Descriptor::new(client.as_fd().as_raw_fd())?;
+        let agent = client.agent().pid;
         let (client, news) = (Mutex::new(Some(client)), Mutex::new(VecDeque::new()));
         let (is_gone, has_news) = (AtomicBool::new(false), AtomicBool::new(false));
-        Some(Connected { client, descriptor, uid, pass, is_gone, news, has_news })
+        Some(Connected { client, descriptor, agent, uid, pass, is_gone, news, has_news })
     }
 
     pub(super) fn is_gone(&self) -> bool {

@@ -21,7 +21,7 @@ use super::agent::{Link, NotDone};
 use super::at_start::AgentAtStart;
 use super::home::{Home, any_socket, present_namespace};
 use super::port::HostPort;
-use super::{Host, Offloads, PortWanted};
+use super::{AgentPid, Host, Offloads, PortWanted};
 use crate::config::{Agent, Config, Mode};
 use crate::kernel_tables::{KernelTables, PathErrors, TablesError, vlan_tags};
 use crate::now::Clocks;
@@ -130,6 +130,10 @@ impl Host for ThisHost {
 
     fn is_served_by_agent(&self, wanted: PortWanted) -> bool {
         wanted.agent != Agent::Off && self.agent.connected().is_ok()
+    }
+
+    fn known_agent(&self) -> Option<AgentPid> {
+        self.agent.known_agent()
     }
 
     fn agent(&self) -> Option<Descriptor> {

@@ -165,6 +165,9 @@ impl<H: Host> Sockets<H> {
         for id in self.ids() {
             if looked.links_changed || looked.addresses_changed {
                 self.attach_again(id);
+                if self.may_be_of_others(id) && !self.knows_agent_all_who_have(id) {
+                    self.leave_to_kernel_with_others(id);
+                }
             }
             if self.get(id).is_some_and(Socket::is_accelerated)
                 && let Err(reason) = self.follow_addresses(id)

@@ -18,7 +18,7 @@ use nearwire_frames::{
     EnginePort, FlowSocket, Port, PortAbout, PortError, PortFilters, PortStatistics, PreparedFrame, RevokedFlow,
 };
 use nearwire_socket::kernel_tables::{PathErrors, TablesError};
-use nearwire_socket::{Clocks, Host, PortWanted};
+use nearwire_socket::{AgentPid, Clocks, Host, PortWanted};
 use nearwire_stack::Update;
 use nearwire_sys::descriptor::Descriptor;
 
@@ -273,6 +273,10 @@ impl Host for Remote {
 
     fn is_served_by_agent(&self, _: PortWanted) -> bool {
         self.connect().is_some()
+    }
+
+    fn known_agent(&self) -> Option<AgentPid> {
+        self.connected.borrow().as_ref().map(|connected| connected.agent)
     }
 
     fn agent(&self) -> Option<Descriptor> {

@@ -19,7 +19,7 @@ impl Named {
     }
 }
 
-pub const ALL: [Named; 28] = [
+pub const ALL: [Named; 30] = [
     Named {
         name: "parent_that_executed_keeps_no_child_waiting",
         seed: 525,
@@ -378,6 +378,37 @@ pub const ALL: [Named; 28] = [
             (Receive, 127314, 942643, 757831, 4706),
             (Arrive, 660672, 888631, 931179, 609),
             (Connect, 36194, 941517, 789822, 4646),
+        ],
+    },
+    Named {
+        name: "child_of_a_parent_whose_agent_was_killed_leaves_the_socket_to_the_kernel",
+        seed: 430602,
+        rows: &[
+            (AgentEnds, 77682, 131653, 542701, 419),
+            (Arrive, 194307, 224716, 382015, 3009),
+            (Fork, 960504, 571353, 827576, 2916),
+            (Arrive, 1046278, 371936, 425281, 1235),
+            (Send, 631686, 912811, 705383, 4816),
+            (AgentStarts, 770739, 665979, 931278, 3834),
+            (Arrive, 381866, 1042759, 165053, 2417),
+            (Receive, 560399, 314092, 762643, 613),
+        ],
+    },
+    Named {
+        name: "children_of_a_parent_whose_agent_was_killed_leave_the_socket_to_the_kernel",
+        seed: 436290,
+        rows: &[
+            (Fork, 181966, 692062, 788461, 2079),
+            (Fork, 211746, 641308, 323080, 1916),
+            (Fork, 463871, 610754, 766171, 240),
+            (AgentEnds, 922193, 931537, 628504, 4248),
+            (LinkChanges, 776051, 840919, 238064, 1318),
+            (LinkChanges, 229504, 845023, 240896, 1061),
+            (Arrive, 400044, 476337, 227615, 4923),
+            (Exec, 611798, 580215, 548053, 3641),
+            (AgentStarts, 170702, 923608, 743707, 4492),
+            (Wait, 1000937, 500912, 421178, 1660),
+            (Arrive, 523511, 815266, 722602, 695),
         ],
     },
 ];

@@ -80,7 +80,8 @@ struct Socket {
     peer: Option<u16>,
     /// All that it ever had.
     peers: BTreeSet<u16>,
-    /// A program was killed while it connected it: nobody knows whether it did.
+    /// A program was killed while it connected it: nobody knows whether it did. Or another has its flow, and there was no agent to hear of it: until
+    /// the kernel has taken the agent's program down, frames of others come to that one.
     is_peer_unknown: bool,
     survives_exec: bool,
     opener: usize,
@@ -352,13 +353,14 @@ impl<'a> World<'a> {
         self.pass_frames();
         let peer = 7000 + (more % 3) as u16;
         let before = self.sockets[&number].peer;
+        let is_untold = !self.house.has_agent() && self.holders(number).len() > 1;
         // While the call goes on it may be either.
         let socket = self.sockets.get_mut(&number).unwrap();
         socket.peer = Some(peer);
         socket.peers.insert(peer);
         self.note(|| format!("program {program} connects socket {number} to {peer}, before {before:?}"));
         let is_done = self.call(program, &[does::CONNECT, 1, number, peer.into()]).is_some();
-        self.sockets.get_mut(&number).unwrap().is_peer_unknown |= !is_done;
+        self.sockets.get_mut(&number).unwrap().is_peer_unknown |= !is_done || is_untold;
     }
 
     fn fork(&mut self, program: usize, thread: u64) {
