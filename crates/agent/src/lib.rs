@@ -9,6 +9,7 @@ pub mod closed;
 pub mod connection;
 mod ended;
 pub mod give_back;
+mod holders;
 pub mod life;
 pub mod message;
 pub mod ports;

@@ -16,6 +16,7 @@ use nearwire_wire::tcp::{self, TcpSegment};
 use crate::bound::{BoundSocket, bound_to};
 use crate::ended::question_of;
 use crate::give_back::{GivenBack, Ip, Received, Sender};
+use crate::holders::{has_socket, holders_of};
 use crate::message::{Addresses, Cause, Text};
 use crate::shadow::is_own;
 
@@ -165,6 +166,16 @@ pub trait Ports {
     /// The kernel does not tell.
     fn bound_to(&self, port: Option<u16>) -> io::Result<Vec<BoundSocket>> {
         bound_to(port)
+    }
+
+    /// Whether a process has a socket.
+    fn has_socket(&self, pid: u32, inode: u64) -> bool {
+        has_socket(pid, inode)
+    }
+
+    /// All processes but the agent's that have a socket. Takes some milliseconds.
+    fn holders_of(&self, inode: u64) -> Vec<u32> {
+        holders_of(inode)
     }
 
     /// Whether this host has an address, so that what is sent to it passes no interface; `ifindex`: of the interface that a link-local one is of.

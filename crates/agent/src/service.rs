@@ -244,10 +244,10 @@ impl<P: Ports, J: Judge> Service<P, J> {
         self.begun.program_gone(id).into_iter().for_each(|share| self.ports.close_share(share));
         self.announced.program_gone(id);
         self.programs.remove(&id);
-        let Service { shared, announced, programs, .. } = self;
+        let Service { shared, announced, programs, ports, .. } = self;
         let left = shared.program_gone(id, |cookie, last| {
             let pid = programs.get(&last).map_or(0, |program| program.caller.pid);
-            announced.reader_beside(cookie, pid).is_some()
+            announced.reader_beside(&*ports, cookie, pid).is_some()
         });
         left.into_iter().map(|(cookie, (program, share))| (program, Answer::SocketAlone { share, cookie })).collect()
     }
@@ -472,7 +472,7 @@ impl<P: Ports, J: Judge> Service<P, J> {
         let (uid, pid, most) = (program.caller.uid, program.caller.pid, program.allowance.flows);
         let ifindex = self.own_share(id, share)?.ifindex;
         let shadow = self.read(socket)?;
-        if let Some(reader) = self.announced.reader_beside(shadow.cookie, pid) {
+        if let Some(reader) = self.announced.reader_beside(&self.ports, shadow.cookie, pid) {
             self.shared.add(shadow.cookie, (id, share));
             return Err(Why::SocketShared.cause(reader));
         }
@@ -503,7 +503,7 @@ impl<P: Ports, J: Judge> Service<P, J> {
         let events = events.collect();
         if let Some(why) = refused {
             if why.why == Why::SocketShared {
-                self.announced.leave_to_kernel(wanted.shadow.cookie, None);
+                self.announced.leave_to_kernel(&wanted.shadow, None);
             }
             let pid = self.programs.get(&why.program).map_or(0, |program| program.caller.pid);
             return Ok(Outcome {

@@ -8,6 +8,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 
 use nearwire_frames::steering::{ExactFlow, Transport};
 use nearwire_sys::socket::{int_option, netns_cookie};
+use rustix::fs::fstat;
 use rustix::io::Errno;
 use rustix::net::sockopt::{socket_cookie, socket_reuseport};
 use rustix::net::{getpeername, getsockname};
@@ -35,6 +36,8 @@ const IPPROTO_UDP: i32 = 17;
 pub struct Shadow {
     /// Its number, which no other socket of this boot has (`SO_COOKIE`).
     pub cookie: u64,
+    /// The same as descriptors in `/proc` have it.
+    pub inode: u64,
     /// Its ends.
     pub addresses: Addresses,
     /// Whether it was made for IPv6, also where its addresses are of IPv4.
@@ -77,6 +80,7 @@ impl Shadow {
         let both_families = is_every_one && option(SOL_IPV6, IPV6_V6ONLY)? == 0;
         Ok(Shadow {
             cookie: socket_cookie(socket).map_err(|errno| unreadable(Some(errno)))?,
+            inode: fstat(socket).map_err(|errno| unreadable(Some(errno)))?.st_ino,
             addresses: Addresses { local, remote: far_end(socket), both_families },
             is_ipv6: domain == AF_INET6,
             reuse_port: socket_reuseport(socket).unwrap_or(false),

@@ -376,9 +376,15 @@ impl<H: Host> Engine<H> {
         }
     }
 
-    /// Flows that were taken from this process, as another has a right to them too.
+    /// Flows that were taken from this process, or that a port that came back was not given, as another has a right to them too.
     pub(crate) fn take_revoked(&mut self) -> Vec<RevokedFlow> {
-        self.interfaces.attached.iter_mut().flat_map(|attached| attached.port.take_revoked()).collect()
+        let revoked = self.interfaces.attached.iter_mut().flat_map(|attached| attached.port.take_revoked());
+        revoked.chain(self.flows.take_refused()).collect()
+    }
+
+    /// Whether a port that came back was not given flows.
+    pub(crate) const fn has_refused_flows(&self) -> bool {
+        self.flows.has_refused()
     }
 
     /// Sockets that no other process uses any more, by their cookies.

@@ -118,6 +118,7 @@ impl<H: Host> Sockets<H> {
             return Err(Reason::Loopback.into());
         }
         engine.attach(now, local_ip, remote_ip, kept.options.device, is_used)?;
+        self.give_up_refused();
         // A port may have been opened that is not the agent's: then it is this process that has to ask who shares it.
         if asked_agent && !self.asks_agent() {
             self.ask_sharing(id)?;
@@ -197,6 +198,7 @@ impl<H: Host> Sockets<H> {
         let is_as_before = engine.ports_generation() == before;
         let lacks_times = engine.lacks_device_times(local, remote, device);
         self.tell_engine();
+        self.give_up_refused();
         attached?;
         if is_as_before {
             return Ok(());
@@ -284,7 +286,8 @@ impl<H: Host> Sockets<H> {
     /// Has frames of an accelerated socket come to the ports. What the kernel has by then, or gets of what was on its way, is older
     /// than all that will be in the rings: it is taken over.
     fn open_flows(&mut self, id: SocketId) {
-        if self.may_be_of_others(id) {
+        // Also one that has ended by now may have connected it.
+        if self.get(id).is_some_and(|socket| socket.is_inherited || socket.is_of_children) {
             self.follow_peer_of_others(id);
         }
         let opened = self.open_ports_of(id);
@@ -367,6 +370,7 @@ impl<H: Host> Sockets<H> {
         if let Some(engine) = self.engine() {
             let _ = engine.attach(now, local, remote, device, is_used);
         }
+        self.give_up_refused();
         if self.get(id).is_some_and(Socket::is_accelerated) {
             self.announce(id, true);
         }

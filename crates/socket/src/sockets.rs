@@ -246,7 +246,12 @@ impl<H: Host> Sockets<H> {
     fn leave_to_others_of(&mut self, fd: i32) {
         let Some(id) = self.find(fd) else { return };
         let Some(socket) = self.get(id).filter(|socket| socket.file.fds == 1 && !socket.file.is_held()) else { return };
-        if socket.is_inherited || self.has_children() {
+        let (is_inherited, is_of_children) = (socket.is_inherited, socket.is_of_children);
+        let has_children = self.has_children();
+        if is_of_children && !has_children {
+            self.hear_of_programs_executed();
+        }
+        if is_inherited || has_children {
             self.give_back(id, Reason::AfterFork, false);
             self.leave_leftover(id);
         }
@@ -450,9 +455,11 @@ impl<H: Host> Sockets<H> {
         match (&socket.service, remote) {
             (Service::Open, Some(remote)) => self.settle(id, Some(remote)),
             (Service::Accelerated(_), _) => {
-                let (may_share, is_preferred) = (socket.may_share_port(), socket.is_preferred_by_peer());
+                let may_share = socket.may_share_port();
+                // The process that it was inherited from may have its flow, and the agent is to judge who has it now.
+                let is_used_now = socket.is_preferred_by_peer() || socket.is_inherited;
                 self.follow_connection(id, remote);
-                if is_preferred {
+                if is_used_now {
                     self.use_socket(id);
                 }
                 if may_share {

@@ -7,21 +7,25 @@
 //! kernel's part of the datagrams is read there. A flow would take them from that program, so that only its own process gets one.
 
 use std::collections::HashMap;
-use std::fs;
-use std::io::ErrorKind;
-
-use rustix::io::Errno;
-use rustix::process::{Pid, test_kill_process};
 
 use super::ProgramId;
+use crate::ports::Ports;
+use crate::shadow::Shadow;
 
 /// By cookie.
 #[derive(Debug, Default)]
 pub(super) struct Announced {
     /// The programs that said so.
     by: HashMap<u64, Vec<ProgramId>>,
-    /// Read by the kernel, in these processes, as far as they are known.
-    left: HashMap<u64, Vec<u32>>,
+    /// Read by the kernel.
+    left: HashMap<u64, Readers>,
+}
+
+/// Processes that read a socket by the kernel, as far as they are known.
+#[derive(Debug, Default)]
+struct Readers {
+    inode: u64,
+    pids: Vec<u32>,
 }
 
 impl Announced {
@@ -45,24 +49,30 @@ impl Announced {
     }
 
     /// A process reads the socket by the kernel; `None`: it is not known which.
-    pub(super) fn leave_to_kernel(&mut self, cookie: u64, pid: Option<u32>) {
-        self.by.remove(&cookie);
-        let readers = self.left.entry(cookie).or_default();
-        readers.extend(pid.filter(|pid| !readers.contains(pid)));
+    pub(super) fn leave_to_kernel(&mut self, shadow: &Shadow, pid: Option<u32>) {
+        self.by.remove(&shadow.cookie);
+        let Readers { inode, pids } = self.left.entry(shadow.cookie).or_default();
+        *inode = shadow.inode;
+        pids.extend(pid.filter(|pid| !pids.contains(pid)));
     }
 
-    /// Another process that reads the socket by the kernel, and lives. A new program that it executes has the socket still.
-    pub(super) fn reader_beside(&mut self, cookie: u64, pid: u32) -> Option<u32> {
-        let readers = self.left.get_mut(&cookie)?;
-        readers.retain(|reader| *reader == pid || has_descriptors(*reader));
-        readers.iter().copied().find(|reader| *reader != pid)
+    /// Another process that reads the socket by the kernel, and has it still. A new program that it executes does, and so do children of that one,
+    /// of which nobody tells: when one that has it is there no more, all processes are looked at.
+    pub(super) fn reader_beside(&mut self, ports: &impl Ports, cookie: u64, pid: u32) -> Option<u32> {
+        let Readers { inode, pids } = self.left.get_mut(&cookie)?;
+        let before = pids.len();
+        pids.retain(|reader| *reader == pid || ports.has_socket(*reader, *inode));
+        if pids.len() < before {
+            pids.extend(ports.holders_of(*inode).into_iter().filter(|holder| *holder != pid));
+        }
+        pids.iter().copied().find(|reader| *reader != pid)
     }
 
     /// The socket has a flow, of this process.
     pub(super) fn has_flow(&mut self, cookie: u64, pid: u32) {
-        let is_last = self.left.get_mut(&cookie).is_some_and(|readers| {
-            readers.retain(|reader| *reader != pid);
-            readers.is_empty()
+        let is_last = self.left.get_mut(&cookie).is_some_and(|Readers { pids, .. }| {
+            pids.retain(|reader| *reader != pid);
+            pids.is_empty()
         });
         if is_last {
             self.left.remove(&cookie);
@@ -84,42 +94,5 @@ impl Announced {
     /// How often programs of a user did.
     pub(super) fn count(&self, is_of_user: impl Fn(ProgramId) -> bool) -> usize {
         self.by.values().flatten().filter(|id| is_of_user(**id)).count()
-    }
-}
-
-/// Whether a process has its descriptors still. One that ends closes them before it is gone, and the agent hears of that at once; one that its
-/// parent has not waited for has none.
-fn has_descriptors(pid: u32) -> bool {
-    let is_there = Pid::from_raw(pid.cast_signed()).is_some_and(|pid| test_kill_process(pid) != Err(Errno::SRCH));
-    let has_any = |thread: fs::DirEntry| match fs::read_dir(thread.path().join("fd")) {
-        Ok(mut descriptors) => descriptors.next().is_some(),
-        Err(error) => error.kind() == ErrorKind::PermissionDenied,
-    };
-    is_there && fs::read_dir(format!("/proc/{pid}/task")).map_or(true, |threads| threads.flatten().any(has_any))
-}
-
-#[cfg(test)]
-mod tests {
-    use std::process::Command;
-
-    use super::*;
-
-    #[test]
-    fn reader_that_ended_unwaited_for_reads_no_more() {
-        let mut child = Command::new("sleep").arg("60").spawn().unwrap();
-        let (pid, mut announced) = (child.id(), Announced::default());
-        announced.leave_to_kernel(7, Some(pid));
-        assert_eq!(announced.reader_beside(7, std::process::id()), Some(pid));
-        assert_eq!(announced.reader_beside(7, pid), None);
-        child.kill().unwrap();
-        let begun = std::time::Instant::now();
-        while announced.reader_beside(7, std::process::id()).is_some() {
-            assert!(begun.elapsed().as_secs() < 10, "a process that was killed counts as a reader");
-        }
-        assert!(
-            Pid::from_raw(pid.cast_signed()).is_some_and(|pid| test_kill_process(pid).is_ok()),
-            "nobody waited for it"
-        );
-        child.wait().unwrap();
     }
 }

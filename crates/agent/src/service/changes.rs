@@ -9,6 +9,7 @@ use crate::bound::BoundSocket;
 use crate::give_back::Received;
 use crate::message::{Addresses, Answer, Cause};
 use crate::ports::{FlowOwner, Ports};
+use crate::shadow::Shadow;
 
 impl<P: Ports, J: Judge> Service<P, J> {
     /// One of the flows of each address that a share has, of those that are not held.
@@ -56,7 +57,7 @@ impl<P: Ports, J: Judge> Service<P, J> {
     pub(super) fn release(&mut self, id: ProgramId, socket: Option<OwnedFd>) -> Result<Outcome, Cause> {
         let pid = self.program(id)?.caller.pid;
         let shadow = self.read(socket)?;
-        let events = self.leave_to_kernel_of(pid, shadow.cookie, |_| true);
+        let events = self.leave_to_kernel_of(pid, &shadow, |_| true);
         Ok(Outcome { answer: Answer::Done {}, descriptors: Vec::new(), events })
     }
 
@@ -64,10 +65,11 @@ impl<P: Ports, J: Judge> Service<P, J> {
     fn leave_to_kernel_of(
         &mut self,
         pid: u32,
-        cookie: u64,
+        shadow: &Shadow,
         are_others: impl Fn(ProgramId) -> bool,
     ) -> Vec<(ProgramId, Answer)> {
-        self.announced.leave_to_kernel(cookie, Some(pid));
+        let cookie = shadow.cookie;
+        self.announced.leave_to_kernel(shadow, Some(pid));
         let of_socket = self.flows.of_socket(cookie);
         let of_others = |flow: &u32| self.flows.get(*flow).is_some_and(|flow| are_others(flow.program));
         let flows: Vec<u32> = of_socket.into_iter().filter(of_others).collect();
@@ -96,7 +98,7 @@ impl<P: Ports, J: Judge> Service<P, J> {
             self.one_more_flow(uid, most)?;
             self.announced.add(shadow.cookie, id);
         } else {
-            events = self.leave_to_kernel_of(pid, shadow.cookie, |program| program != id);
+            events = self.leave_to_kernel_of(pid, &shadow, |program| program != id);
         }
         // What is held beside it may be opened, or what is open given up.
         self.strangers.changed(self.now);

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use nearwire_frames::steering::{FlowFilter, Transport};
-use nearwire_frames::{EnginePort, FlowSocket, PortError};
+use nearwire_frames::{EnginePort, FlowSocket, PortError, RevokedFlow};
 
 use super::Attached;
 use crate::reason::Reason;
@@ -14,6 +14,8 @@ use crate::reason::Reason;
 pub(super) struct Flows {
     /// The sockets that want each; one that follows its addresses may be there twice.
     wanted: BTreeMap<FlowFilter, Vec<FlowSocket>>,
+    /// What a port that came back was not given, as other processes have a right to it too.
+    refused: Vec<RevokedFlow>,
 }
 
 impl Flows {
@@ -28,18 +30,37 @@ impl Flows {
 
     #[cfg(test)]
     pub(super) fn of_one(flow: FlowFilter) -> Flows {
-        Flows { wanted: BTreeMap::from([(flow, Vec::new())]) }
+        Flows { wanted: BTreeMap::from([(flow, Vec::new())]), refused: Vec::new() }
     }
 
-    pub(super) fn add_all_to(&self, port: &mut impl EnginePort) -> Result<(), PortError> {
+    /// Has a port take all. What other processes have a right to is kept for [`Flows::take_refused`].
+    ///
+    /// # Errors
+    /// The port cannot be had.
+    pub(super) fn add_all_to(&mut self, port: &mut impl EnginePort) -> Result<(), PortError> {
         for (flow, sockets) in &self.wanted {
             for (at, socket) in sockets.iter().enumerate() {
-                if !sockets[..at].contains(socket) {
-                    port.add_flow(*flow, *socket, at == 0)?;
+                if sockets[..at].contains(socket) {
+                    continue;
+                }
+                match port.add_flow(*flow, *socket, at == 0) {
+                    Ok(()) => {}
+                    Err(PortError::FlowShared { is_socket_shared, .. }) => {
+                        self.refused.push(RevokedFlow { socket: *socket, is_socket_shared });
+                    }
+                    Err(error) => return Err(error),
                 }
             }
         }
         Ok(())
+    }
+
+    pub(super) const fn has_refused(&self) -> bool {
+        !self.refused.is_empty()
+    }
+
+    pub(super) fn take_refused(&mut self) -> Vec<RevokedFlow> {
+        std::mem::take(&mut self.refused)
     }
 
     pub(super) fn add(

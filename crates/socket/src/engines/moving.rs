@@ -351,6 +351,7 @@ impl<H: Host> Sockets<H> {
         }
         component.sockets.iter().for_each(|id| moved(Moved::Socket(*id)));
         to.children.take_from(&self.children);
+        component.sockets.iter().for_each(|id| to.expect_others_at(*id));
         to.sets.join(self.sets.part(component));
         to.tell_of_shadows(&told);
         for sockets in [&mut *self, &mut *to] {

@@ -353,6 +353,9 @@ impl<H: Host> Sockets<H> {
         }
         if parent.has_ended() && reason == Reason::ReadByChild {
             self.settle_anew(id);
+        } else if flows.is_empty() || parent.filters.is_empty() {
+            // The parent had no port any more, and another process may have the flow since.
+            self.leave_flow_of_others(id);
         }
     }
 
@@ -423,9 +426,20 @@ impl<H: Host> Sockets<H> {
         }
     }
 
+    /// A child that executed another program is no child any more, and that program may have sockets of this process: the agent was told, and has
+    /// taken their flows, so what waits at them goes to the kernel.
+    pub(crate) fn hear_of_programs_executed(&mut self) {
+        if self.asks_agent() {
+            self.look();
+        }
+    }
+
     /// The process ends, or its sockets are closed by exec(2): what waits at those that others have too is theirs.
     pub fn leave_to_others(&mut self) {
         let has_children = self.has_children();
+        if !has_children && self.table.sockets().any(|socket| socket.is_of_children && has_something(socket)) {
+            self.hear_of_programs_executed();
+        }
         for id in self.ids() {
             let is_of_others = |socket: &Socket| socket.is_inherited || has_children;
             if self.get(id).is_some_and(|socket| has_something(socket) && is_of_others(socket)) {

@@ -147,6 +147,8 @@ impl<H: Host> Sockets<H> {
             return Err(None);
         }
         engine.attach(now, local_ip, Some(remote_ip), None, true).map_err(never)?;
+        self.give_up_refused();
+        let Some(engine) = self.engine() else { return Err(never(Reason::EngineFailed)) };
         let has_keepalive = socket_keepalive(shadow).map_err(|_| never(Reason::EngineFailed))?;
         let mut options = StreamOptions::read(shadow, local.is_ipv4(), has_keepalive).map_err(Some)?;
         let offloads = engine.offloads_towards(remote_ip).unwrap_or_default();

@@ -195,6 +195,13 @@ impl<H: Host> Sockets<H> {
         }
     }
 
+    /// A port may have been opened again: sockets whose flows it was not given are the kernel's.
+    pub(crate) fn give_up_refused(&mut self) {
+        if self.engine_ref().is_some_and(Engine::has_refused_flows) {
+            self.give_up_revoked();
+        }
+    }
+
     /// Gives sockets to the kernel whose flows another program has a right to as well.
     fn give_up_revoked(&mut self) {
         // A child that took a socket has put it into the kernel's sets.

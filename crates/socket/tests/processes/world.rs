@@ -358,9 +358,10 @@ impl<'a> World<'a> {
         let socket = self.sockets.get_mut(&number).unwrap();
         socket.peer = Some(peer);
         socket.peers.insert(peer);
+        let was_unknown = std::mem::replace(&mut socket.is_peer_unknown, true);
         self.note(|| format!("program {program} connects socket {number} to {peer}, before {before:?}"));
         let is_done = self.call(program, &[does::CONNECT, 1, number, peer.into()]).is_some();
-        self.sockets.get_mut(&number).unwrap().is_peer_unknown |= !is_done || is_untold;
+        self.sockets.get_mut(&number).unwrap().is_peer_unknown = was_unknown || !is_done || is_untold;
     }
 
     fn fork(&mut self, program: usize, thread: u64) {

@@ -785,9 +785,10 @@ fn connected_sockets_of_a_user_beyond_his_limit_send_their_port_to_the_kernel_an
 #[test]
 fn socket_that_one_process_leaves_to_the_kernel_is_no_other_process_s_while_that_one_lives() {
     let mut bed = Bed::new();
-    let mut reader = std::process::Command::new("sleep").arg("60").spawn().unwrap();
-    let (owner, _) = (bed.program(1, 0), bed.hello_of(2, 0, reader.id()).unwrap());
     let socket = reusing(0, false);
+    let inherited = std::os::fd::OwnedFd::from(socket.try_clone().unwrap());
+    let mut reader = std::process::Command::new("sleep").arg("60").stdin(inherited).spawn().unwrap();
+    let (owner, _) = (bed.program(1, 0), bed.hello_of(2, 0, reader.id()).unwrap());
     let flow = bed.flow(1, owner, &socket).0.unwrap();
     let copy = socket.try_clone().unwrap().into();
     let done = bed.service.handle(2, 1, Request::Announce { is_to_be_used: false }, Some(copy)).unwrap();
