@@ -287,7 +287,7 @@ impl<H: Host> Sockets<H> {
     /// than all that will be in the rings: it is taken over.
     fn open_flows(&mut self, id: SocketId) {
         // Also one that has ended by now may have connected it.
-        if self.get(id).is_some_and(|socket| socket.is_inherited || socket.is_of_children) {
+        if self.get(id).is_some_and(Socket::was_shared) {
             self.follow_peer_of_others(id);
         }
         let opened = self.open_ports_of(id);
@@ -440,8 +440,8 @@ impl<H: Host> Sockets<H> {
         socket.leftover = Some(endpoint);
         let waits = engine.stack_ref().udp_waiting(endpoint) > 0;
         self.raise_readable();
-        // Others who have it read what the kernel has.
-        if waits && (shadow_was_first || self.may_be_of_others(id)) {
+        // Others who have it read what the kernel has; also a program that a child has executed.
+        if waits && (shadow_was_first || self.get(id).is_some_and(Socket::was_shared)) {
             self.give_waiting_back(id, by_child);
         }
         // Else when that is read: the kernel's set does not know of it.

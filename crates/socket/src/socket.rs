@@ -188,6 +188,11 @@ impl Socket {
         self.shadow.hears_errors |= self.ends.is_connected;
     }
 
+    /// Whether other processes had it once.
+    pub(crate) const fn was_shared(&self) -> bool {
+        self.is_inherited || self.is_of_children
+    }
+
     /// Asks the kernel for both of its addresses.
     pub(crate) fn read_ends(&mut self) {
         self.ends.local = local_address(self.shadow.fd).ok();

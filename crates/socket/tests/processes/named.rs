@@ -19,7 +19,7 @@ impl Named {
     }
 }
 
-pub const ALL: [Named; 37] = [
+pub const ALL: [Named; 38] = [
     Named {
         name: "parent_that_executed_keeps_no_child_waiting",
         seed: 525,
@@ -511,6 +511,20 @@ pub const ALL: [Named; 37] = [
             (Exit, 33643, 185635, 1005903, 2228),
             (Receive, 818710, 130046, 922206, 2916),
             (Receive, 868712, 946453, 289735, 1040),
+        ],
+    },
+    Named {
+        name: "socket_lent_to_the_kernel_leaves_what_waits_to_a_program_that_a_child_executed",
+        seed: 1412018,
+        rows: &[
+            (Fork, 770336, 362555, 690439, 2676),
+            (Open, 236798, 438677, 25913, 2297),
+            (Send, 221865, 999358, 274760, 4292),
+            (Arrive, 943735, 564706, 131339, 295),
+            (Exec, 933683, 798812, 16631, 237),
+            (Lend, 1041339, 38673, 277024, 1977),
+            (Start, 457713, 547669, 382397, 4895),
+            (Fork, 121138, 26115, 464102, 217),
         ],
     },
 ];
