@@ -155,7 +155,7 @@ worded! {
         /// `auto` only.
         Bulk => "it moves much at once, which the kernel does faster; it is adopted again after some calls that move less",
         /// `auto` only.
-        OtherThread => "another thread of the program has connections that are accelerated, and both would wait for each other",
+        OtherThread => "several threads of the program use connections, and would wait for each other",
     }
 }
 

@@ -53,6 +53,7 @@ impl<H: Host> Sockets<H> {
         self.allow_first_calls(fd);
         self.streams.calls_after_too_long.remove(&fd);
         self.streams.bulk.remove(&fd);
+        self.streams.one_thread.forget(fd);
         self.mistake.is_none() && !self.has_io_uring
     }
 

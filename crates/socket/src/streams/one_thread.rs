@@ -1,7 +1,10 @@
-//! By `auto`, connections of one thread are carried: all are in one engine, and threads that wait for each other there pass fewer messages than by the
-//! kernel. A server of four threads with 64 connections, on two CPUs, passed 0.55 of the kernel's messages.
+//! By `auto`, connections are carried while one thread uses connections: all are in one engine, where threads wait for each other.
 //!
-//! The thread is the one that has one adopted first. When what is carried was not called for a while, the next thread that asks is that thread.
+//! The thread is the one that has one adopted first; those of others stay with the kernel. Where these have calls too, nothing is carried for a
+//! time that doubles: of 64 connections in four threads on two CPUs, a server that carried those of one thread passed 0.68 of the kernel's messages,
+//! and one that carried all 0.55. A thread whose connections have no calls any more leaves its place to the next one that asks.
+
+use std::collections::HashSet;
 
 use nearwire_sys::tsc::monotonic_raw_ns;
 use rustix::process::Pid;
@@ -16,50 +19,128 @@ use crate::status::Counter;
 
 /// Calls that the kernel gets before a connection of another thread is tried again.
 const CALLS: u16 = 1024;
-/// A thread whose connections have no calls for so long leaves its place.
+/// The same while nothing is carried.
+const CALLS_OF_SEVERAL: u16 = 8192;
+/// A thread whose connections have no calls for so long leaves its place. Calls of others are held against its own for so long.
 const IDLE_NS: u64 = 100_000_000;
+/// Several threads use connections: others have more than this part of the calls of the one.
+const PART_OF_CALLS: u64 = 4;
+const SEVERAL_AT_FIRST_NS: u64 = 1_000_000_000;
+const SEVERAL_MOST_NS: u64 = 64_000_000_000;
 
-/// The thread, and what is known of its calls.
+/// What a thread that wants a connection adopted is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Told {
+    /// It is the one.
+    Adopt,
+    /// Not now: another is the one.
+    Another,
+    /// Not now: several threads use connections. What is carried is to be released, if anything is.
+    Several,
+}
+
+/// The thread, and what is known of calls.
 #[derive(Debug, Default)]
 pub(super) struct OneThread {
     thread: Option<Pid>,
     calls_served: u64,
     /// When they were so many first, CLOCK_MONOTONIC_RAW.
     since_ns: u64,
+    others: Others,
+    several_until_ns: u64,
+    several_for_ns: u64,
+}
+
+/// Calls of other threads, by the kernel.
+#[derive(Debug, Default)]
+struct Others {
+    since_ns: u64,
+    /// What was served by then of the one thread.
+    served_before: u64,
+    calls: u64,
+    /// Those of their connections that have asked before.
+    fds: HashSet<i32>,
+}
+
+impl Others {
+    /// A connection of theirs asks. Whether they have many calls.
+    fn asks(&mut self, fd: i32, calls_served: u64, now_ns: u64) -> bool {
+        if self.since_ns == 0 {
+            (self.since_ns, self.served_before, self.calls) = (now_ns, calls_served, 0);
+        }
+        if !self.fds.insert(fd) {
+            self.calls += u64::from(CALLS);
+        }
+        if now_ns.saturating_sub(self.since_ns) < IDLE_NS {
+            return false;
+        }
+        self.since_ns = 0;
+        self.calls * PART_OF_CALLS > calls_served.saturating_sub(self.served_before)
+    }
 }
 
 impl OneThread {
-    /// Whether connections of `thread` are the kernel's. `calls_served`: of all that are carried.
-    fn keeps_out(&mut self, thread: Pid, calls_served: u64, now_ns: u64) -> bool {
-        if calls_served != self.calls_served || self.thread.is_none() {
+    /// A connection that an fd names opened or ended.
+    pub(super) fn forget(&mut self, fd: i32) {
+        self.others.fds.remove(&fd);
+    }
+
+    /// `calls_served`: of all connections that are carried; `None`: none is.
+    fn ask(&mut self, fd: i32, thread: Pid, calls_served: Option<u64>, now_ns: u64) -> Told {
+        if now_ns < self.several_until_ns {
+            return Told::Several;
+        }
+        let Some(calls_served) = calls_served.filter(|_| self.thread.is_some()) else {
+            (self.thread, self.since_ns) = (Some(thread), now_ns);
+            self.calls_served = calls_served.unwrap_or(0);
+            return Told::Adopt;
+        };
+        if calls_served != self.calls_served {
             (self.calls_served, self.since_ns) = (calls_served, now_ns);
         }
-        let is_idle = now_ns.saturating_sub(self.since_ns) >= IDLE_NS;
-        let is_kept_out = self.thread.is_some_and(|own| own != thread) && !is_idle;
-        if !is_kept_out && self.thread != Some(thread) {
-            (self.thread, self.since_ns) = (Some(thread), now_ns);
+        if self.thread == Some(thread) {
+            return Told::Adopt;
         }
-        is_kept_out
+        if now_ns.saturating_sub(self.since_ns) >= IDLE_NS {
+            (self.thread, self.since_ns) = (Some(thread), now_ns);
+            return Told::Adopt;
+        }
+        if !self.others.asks(fd, calls_served, now_ns) {
+            return Told::Another;
+        }
+        let has_rested = now_ns.saturating_sub(self.several_until_ns) > SEVERAL_MOST_NS;
+        let longer_ns = if has_rested { 0 } else { self.several_for_ns * 2 };
+        self.several_for_ns = longer_ns.clamp(SEVERAL_AT_FIRST_NS, SEVERAL_MOST_NS);
+        (self.several_until_ns, self.thread) = (now_ns + self.several_for_ns, None);
+        self.others = Others::default();
+        Told::Several
     }
 }
 
 impl<H: Host> Sockets<H> {
-    /// Whether a connection stays with the kernel for some calls, as another thread has connections carried.
+    /// Whether a connection stays with the kernel for some calls, as other threads use connections too.
     pub(super) fn stays_with_its_thread(&mut self, fd: i32) -> bool {
         if self.config.adopt != Adopt::Auto {
             return false;
         }
-        if !self.streams.are_carried() {
-            self.streams.one_thread = OneThread::default();
+        let calls_served = self.streams.are_carried().then(|| self.page.counted(Counter::CallsServed));
+        let calls = match self.streams.one_thread.ask(fd, gettid(), calls_served, monotonic_raw_ns()) {
+            Told::Adopt => return false,
+            Told::Another => CALLS,
+            Told::Several => CALLS_OF_SEVERAL,
+        };
+        if calls == CALLS_OF_SEVERAL && self.streams.are_carried() {
+            self.drive_streams();
+            for carried in self.streams.fds() {
+                if self.release_where_routed(carried, Reason::OtherThread) {
+                    direct::allow(carried, CALLS_OF_SEVERAL);
+                }
+            }
         }
-        let calls_served = self.page.counted(Counter::CallsServed);
-        let is_kept_out = self.streams.one_thread.keeps_out(gettid(), calls_served, monotonic_raw_ns());
-        if is_kept_out {
-            self.tell_attempt(fd);
-            self.tell_kept(fd, Some(Reason::OtherThread.into()));
-            direct::allow(fd, CALLS);
-        }
-        is_kept_out
+        self.tell_attempt(fd);
+        self.tell_kept(fd, Some(Reason::OtherThread.into()));
+        direct::allow(fd, calls);
+        true
     }
 }
 
@@ -74,18 +155,40 @@ mod tests {
     #[test]
     fn second_thread_is_kept_out_while_the_first_calls() {
         let mut one = OneThread::default();
-        assert!(!one.keeps_out(thread(1), 0, 5));
-        assert!(!one.keeps_out(thread(1), 0, 6), "another connection of its own");
-        assert!(one.keeps_out(thread(2), 0, 7), "it has just begun");
-        assert!(one.keeps_out(thread(2), 9, 7 + IDLE_NS), "it has called");
-        assert!(one.keeps_out(thread(2), 9, 6 + 2 * IDLE_NS));
+        assert_eq!(one.ask(3, thread(1), None, 5), Told::Adopt);
+        assert_eq!(one.ask(4, thread(1), Some(0), 6), Told::Adopt, "another connection of its own");
+        assert_eq!(one.ask(5, thread(2), Some(0), 7), Told::Another, "it has just begun");
+        assert_eq!(one.ask(5, thread(2), Some(9000), 7 + IDLE_NS), Told::Another, "it has called more");
+        assert_eq!(one.ask(5, thread(2), Some(18_000), 6 + 2 * IDLE_NS), Told::Another);
     }
 
     #[test]
     fn thread_that_calls_no_more_leaves_its_place_to_the_next_that_asks() {
         let mut one = OneThread::default();
-        assert!(!one.keeps_out(thread(1), 0, 5));
-        assert!(!one.keeps_out(thread(2), 0, 5 + IDLE_NS));
-        assert!(one.keeps_out(thread(1), 0, 6 + IDLE_NS));
+        assert_eq!(one.ask(3, thread(1), None, 5), Told::Adopt);
+        assert_eq!(one.ask(4, thread(2), Some(0), 5 + IDLE_NS), Told::Adopt);
+        assert_eq!(one.ask(3, thread(1), Some(0), 6 + IDLE_NS), Told::Another);
+    }
+
+    #[test]
+    fn threads_that_all_call_have_nothing_carried_for_a_time_that_doubles() {
+        let mut one = OneThread::default();
+        let mut now_ns = 0;
+        for several_for_ns in [SEVERAL_AT_FIRST_NS, 2 * SEVERAL_AT_FIRST_NS, 4 * SEVERAL_AT_FIRST_NS] {
+            assert_eq!(one.ask(3, thread(1), None, now_ns), Told::Adopt);
+            assert_eq!(one.ask(4, thread(2), Some(0), now_ns + 1), Told::Another);
+            now_ns += IDLE_NS + 1;
+            assert_eq!(one.ask(4, thread(2), Some(4 * u64::from(CALLS) - 1), now_ns), Told::Several);
+            assert_eq!(one.ask(3, thread(1), None, now_ns + several_for_ns - 1), Told::Several);
+            now_ns += several_for_ns;
+        }
+    }
+
+    #[test]
+    fn many_connections_of_others_without_calls_do_not_count() {
+        let mut one = OneThread::default();
+        assert_eq!(one.ask(3, thread(1), None, 5), Told::Adopt);
+        assert!((4..100).all(|fd| one.ask(fd, thread(2), Some(1), 6) == Told::Another));
+        assert_eq!(one.ask(100, thread(2), Some(100), 6 + IDLE_NS), Told::Another);
     }
 }
