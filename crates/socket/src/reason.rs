@@ -156,6 +156,8 @@ worded! {
         Bulk => "it moves much at once, which the kernel does faster; it is adopted again after some calls that move less",
         /// `auto` only.
         OtherThread => "several threads of the program use connections, and would wait for each other",
+        /// `spin = "auto"`.
+        SeveralAtOnce => "the kernel passes more messages of the connections that its thread waits for at once",
     }
 }
 
@@ -222,6 +224,7 @@ impl Reason {
                 | Self::CpusWanted
                 | Self::Bulk
                 | Self::OtherThread
+                | Self::SeveralAtOnce
                 | Self::HandedOverByExec
                 | Self::PassedToProcess
                 | Self::ShutDown

@@ -110,6 +110,8 @@ struct OfThread {
     told_ns: Cell<u64>,
     /// Messages that it has received.
     passed: Cell<u64>,
+    /// Connections that were carried when it last received one by one of them.
+    connections: Cell<usize>,
 }
 
 thread_local! {
@@ -122,6 +124,7 @@ thread_local! {
                 used: Cell::new((0, ThreadUsage { cpu_ns: 0, voluntary_switches: 0, involuntary_switches: 0 })),
                 told_ns: Cell::new(0),
                 passed: Cell::new(0),
+                connections: Cell::new(0),
             }
         };
 }
@@ -141,6 +144,17 @@ pub(crate) fn count_message() {
 pub(crate) fn count_messages(messages: u64) {
     if COUNTS_MESSAGES.load(Relaxed) {
         OF_THREAD.with(|own| own.passed.set(own.passed.get().wrapping_add(messages)));
+    }
+}
+
+/// The thread has received something by one of so many connections.
+#[inline]
+pub(crate) fn count_message_by_one_of(connections: usize) {
+    if COUNTS_MESSAGES.load(Relaxed) {
+        OF_THREAD.with(|own| {
+            own.passed.set(own.passed.get().wrapping_add(1));
+            own.connections.set(connections);
+        });
     }
 }
 
@@ -176,6 +190,10 @@ impl World for &OfThread {
 
     fn is_movable(&self) -> bool {
         spinners::is_movable()
+    }
+
+    fn connections(&self) -> usize {
+        self.connections.get()
     }
 
     fn spins(&mut self, now_ns: u64) -> bool {
@@ -231,6 +249,11 @@ pub(crate) fn stays_by_kernel(now_ns: u64) -> bool {
         tell(auto.now());
         stays
     })
+}
+
+/// Whether the calling thread leaves connections to the kernel, and nothing else: nobody wants its CPU.
+pub(crate) fn leaves_connections_alone() -> bool {
+    OF_THREAD.with(|own| own.auto.get().now().1 == Why::Several)
 }
 
 /// One call that waits.

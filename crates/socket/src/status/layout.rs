@@ -73,6 +73,8 @@ worded! {
         ByKernelPreempted => "it leaves its sockets to the kernel: others run on its CPU, and the kernel's way passes most messages",
         /// More spinners than CPUs; measured.
         ByKernelCrowded => "it leaves its sockets to the kernel: more threads spin than there are CPUs, and the kernel's way passes most messages",
+        /// Several connections; measured.
+        ByKernelSeveral => "it leaves its connections to the kernel, which passes more messages of several at once",
     }
 }
 
@@ -91,6 +93,7 @@ impl Waiting {
             (Why::Crowded, Doing::Sleeps) => Waiting::SleepsCrowded,
             (Why::Preempted, Doing::ByKernel) => Waiting::ByKernelPreempted,
             (Why::Crowded, Doing::ByKernel) => Waiting::ByKernelCrowded,
+            (Why::Several, _) => Waiting::ByKernelSeveral,
         }
     }
 }

@@ -1,5 +1,5 @@
 //! Connections that are lent to the kernel while others want the CPUs of the threads that wait for them, for the reasons that sockets are
-//! (`service/lent.rs`). One that is lent was released, and is adopted again when the thread that lent it finds another way faster.
+//! (`service/lent.rs`), and where the kernel passes more messages of several at once (`wait/auto/several.rs`). One that is lent was released, and is adopted again when the thread that lent it finds another way faster.
 
 use crate::direct;
 use crate::epoll::SetId;
@@ -8,7 +8,7 @@ use crate::reason::Reason;
 use crate::socket::Lent;
 use crate::sockets::Sockets;
 use crate::status::Counter;
-use crate::wait::now_ns;
+use crate::wait::{leaves_connections_alone, now_ns};
 
 /// More connections than this one thread does not lend: each is released, and adopted again, in some ten microseconds.
 const CONNECTIONS_AT_ONCE: usize = 64;
@@ -24,8 +24,9 @@ impl<H: Host> Sockets<H> {
             return false;
         }
         self.drive_streams();
+        let reason = if leaves_connections_alone() { Reason::SeveralAtOnce } else { Reason::CpusWanted };
         for fd in lent {
-            if self.release_where_routed(fd, Reason::CpusWanted) {
+            if self.release_where_routed(fd, reason) {
                 let now_ns = now_ns();
                 let mut lent = Lent::by_this_thread(now_ns);
                 direct::allow(fd, lent.allow_more(now_ns));

@@ -90,7 +90,7 @@ impl<H: Host> Sockets<H> {
                 if let Some(slot) = self.page.socket(slot).filter(|_| count > 0) {
                     slot.count_received(count);
                 }
-                crate::wait::count_message();
+                crate::wait::count_message_by_one_of(self.streams.by_id.len());
                 // What was read may have opened the window.
                 self.transmit_streams(monotonic_raw_ns());
                 StreamCall::Done(result)

@@ -5,11 +5,15 @@
 //! time slices, giving way where the ends share a CPU, sleeping where what feeds the thread has to run first, the kernel's own sockets where
 //! no CPU is left for us. So it measures ([`contest`]).
 //!
+//! While nobody wants the CPU it measures too, for several connections of TCP, whether the kernel passes more of their messages ([`several`]).
+//!
 //! Nothing in here reads a clock or asks the kernel: a [`World`] does, and tests have one of their own.
 
 mod contest;
+mod several;
 
 use contest::Contest;
+use several::Several;
 
 /// Later than this after it was begun, a wait is no longer worth a CPU: to be woken costs a hundredth of it to a tenth.
 pub const SOON_NS: u64 = 200_000;
@@ -66,6 +70,8 @@ pub enum Why {
     Preempted,
     /// More threads spin on the host than there are CPUs for.
     Crowded,
+    /// It waits for several connections.
+    Several,
 }
 
 /// What is asked of the kernel and of other programs.
@@ -82,6 +88,8 @@ pub trait World {
     fn passed(&self) -> u64;
     /// Whether it may run on several CPUs.
     fn is_movable(&self) -> bool;
+    /// How many connections were carried when a message of one last came.
+    fn connections(&self) -> usize;
 }
 
 /// The decisions for one thread. Times are of CLOCK_MONOTONIC, which all processes of the host share, nanoseconds.
@@ -93,6 +101,7 @@ pub struct Auto {
     is_contested: bool,
     /// The present one, or the last.
     contest: Contest,
+    several: Several,
     ended_ns: u64,
     /// CPU time lost to others, less what leaked away.
     lost_ns: u64,
@@ -117,6 +126,7 @@ impl Auto {
             crowded: 0,
             is_contested: false,
             contest: Contest::new(Why::Calm, false),
+            several: Several::new(),
             ended_ns: 0,
             lost_ns: 0,
             looked_ns: 0,
@@ -163,6 +173,8 @@ impl Auto {
     pub fn now(&self) -> (Doing, Why) {
         if self.is_contested {
             (self.contest.doing, self.contest.why)
+        } else if let Some(doing) = self.several.doing() {
+            (doing, Why::Several)
         } else if self.lateness >= LATE_FROM {
             (Doing::Sleeps, Why::Late)
         } else {
@@ -189,12 +201,15 @@ impl Auto {
 
     /// Whether the thread, which has lent its sockets to the kernel, leaves them there.
     pub fn stays_by_kernel(&mut self, now_ns: u64, world: &mut impl World) -> bool {
-        self.is_contested && self.choose(now_ns, world) == Doing::ByKernel
+        self.choose(now_ns, world) == Doing::ByKernel
     }
 
     #[inline]
     fn choose(&mut self, now_ns: u64, world: &mut impl World) -> Doing {
         if !self.is_contested {
+            if self.several.leaves_to_kernel(now_ns, world.passed(), world.connections()) {
+                return Doing::ByKernel;
+            }
             return if self.lateness >= LATE_FROM { Doing::Sleeps } else { Doing::Spins };
         }
         let before = self.contest.doing;
@@ -237,6 +252,7 @@ impl Auto {
             self.contest.again(why);
         }
         self.is_contested = true;
+        self.several.rest(now_ns);
     }
 
     #[inline]

@@ -14,6 +14,7 @@ struct Met {
     gave_way: u32,
     passed: u64,
     is_movable: bool,
+    connections: usize,
 }
 
 impl World for Met {
@@ -40,6 +41,10 @@ impl World for Met {
 
     fn is_movable(&self) -> bool {
         self.is_movable
+    }
+
+    fn connections(&self) -> usize {
+        self.connections
     }
 }
 
@@ -403,4 +408,47 @@ fn thread_that_stands_still_through_its_first_trials_does_not_repeat_them_for_ev
     }
     contest.follow(20 * CYCLE_NS, 0);
     assert_eq!(contest.follow(20 * CYCLE_NS + (4 << PART_SHIFT), 0), Doing::ByKernel);
+}
+
+/// A thread with eight connections that nobody disturbs. Costs: spinning, giving way, sleeping, by the kernel.
+fn with_connections() -> Thread {
+    let mut thread = Thread::new();
+    thread.met.connections = 8;
+    thread
+}
+
+#[test]
+fn connections_of_which_the_kernel_passes_more_are_left_to_it() {
+    let mut thread = with_connections();
+    let costs_ns = [5_000, 5_000, 30_000, 4_000];
+    assert_eq!(thread.wait_for(1000 * MS, costs_ns, |_, _| ()), Doing::ByKernel);
+    assert_eq!(thread.auto.now(), (Doing::ByKernel, Why::Several));
+    let mut by_kernel_ns = 0;
+    for _ in 0..30_000 {
+        thread.wait_for(MS, costs_ns, |_, doing| by_kernel_ns += u64::from(doing == Doing::ByKernel) * costs_ns[3]);
+    }
+    assert!(by_kernel_ns > 29_000 * MS, "{by_kernel_ns}");
+}
+
+#[test]
+fn connections_of_which_the_kernel_passes_as_many_stay() {
+    let mut thread = with_connections();
+    let mut by_kernel_ns = 0;
+    for costs_ns in [[4_000, 4_000, 30_000, 5_000], [20_000; 4]] {
+        for _ in 0..30_000 {
+            thread.wait_for(MS, costs_ns, |_, doing| by_kernel_ns += u64::from(doing == Doing::ByKernel) * costs_ns[3]);
+        }
+    }
+    assert!(by_kernel_ns > 0 && by_kernel_ns < 600 * MS, "one in a hundred at most: {by_kernel_ns}");
+}
+
+#[test]
+fn connections_that_pass_few_messages_and_single_ones_are_never_tried() {
+    for (connections, cost_ns) in [(8, 100_000), (1, 5_000)] {
+        let mut thread = with_connections();
+        thread.met.connections = connections;
+        for _ in 0..10_000 {
+            thread.wait_for(MS, [cost_ns, cost_ns, cost_ns, 1_000], |_, doing| assert_eq!(doing, Doing::Spins));
+        }
+    }
 }
