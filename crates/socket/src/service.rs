@@ -71,7 +71,7 @@ impl<H: Host> Sockets<H> {
                     socket.service = Service::Kernel(why);
                 }
                 if is_for_good && self.may_be_of_others(id) {
-                    self.announce(id, false);
+                    self.leave_flow_of_others(id);
                 }
                 self.follow_kernel_service(id);
             }
@@ -303,7 +303,7 @@ impl<H: Host> Sockets<H> {
         if self.may_be_of_others(id) && !self.is_served_by_port(id) {
             // Without a port for now: what comes is the kernel's, also where another process has had a flow of it, and all who have the
             // socket read what it has.
-            self.announce(id, false);
+            self.leave_flow_of_others(id);
             return;
         }
         self.expect_others_at(id);
@@ -413,7 +413,7 @@ impl<H: Host> Sockets<H> {
             socket.service = Service::Kernel(why);
             self.tell(id);
             if !leaves_to_others && self.may_be_of_others(id) {
-                self.announce(id, false);
+                self.leave_flow_of_others(id);
             }
             self.follow_kernel_service(id);
             return;
@@ -421,7 +421,7 @@ impl<H: Host> Sockets<H> {
         if why.reason == Reason::SharedSocket {
             self.has_shared_sockets = true;
         } else if !leaves_to_others {
-            self.announce(id, false);
+            self.leave_flow_of_others(id);
         }
         let Some(socket) = self.get_mut(id) else { return };
         let before = std::mem::replace(&mut socket.service, Service::Kernel(why));
