@@ -16,7 +16,7 @@ use nearwire_wire::tcp::{self, TcpSegment};
 use crate::bound::{BoundSocket, bound_to};
 use crate::ended::question_of;
 use crate::give_back::{GivenBack, Ip, Received, Sender};
-use crate::holders::{has_socket, holders_of};
+use crate::holders::holders_of;
 use crate::message::{Addresses, Cause, Text};
 use crate::shadow::is_own;
 
@@ -166,11 +166,6 @@ pub trait Ports {
     /// The kernel does not tell.
     fn bound_to(&self, port: Option<u16>) -> io::Result<Vec<BoundSocket>> {
         bound_to(port)
-    }
-
-    /// Whether a process has a socket.
-    fn has_socket(&self, pid: u32, inode: u64) -> bool {
-        has_socket(pid, inode)
     }
 
     /// All processes but the agent's that have a socket. Takes some milliseconds.

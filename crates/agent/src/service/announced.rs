@@ -9,6 +9,7 @@
 use std::collections::HashMap;
 
 use super::ProgramId;
+use crate::holders::has_descriptors;
 use crate::ports::Ports;
 use crate::shadow::Shadow;
 
@@ -56,12 +57,12 @@ impl Announced {
         pids.extend(pid.filter(|pid| !pids.contains(pid)));
     }
 
-    /// Another process that reads the socket by the kernel, and has it still. A new program that it executes does, and so do children of that one,
-    /// of which nobody tells: when one that has it is there no more, all processes are looked at.
+    /// Another process that reads the socket by the kernel, and lives. A new program that it executes has the socket still, and so do children of
+    /// that one, of which nobody tells: when a reader is there no more, all processes are looked at.
     pub(super) fn reader_beside(&mut self, ports: &impl Ports, cookie: u64, pid: u32) -> Option<u32> {
         let Readers { inode, pids } = self.left.get_mut(&cookie)?;
         let before = pids.len();
-        pids.retain(|reader| *reader == pid || ports.has_socket(*reader, *inode));
+        pids.retain(|reader| *reader == pid || has_descriptors(*reader));
         if pids.len() < before {
             pids.extend(ports.holders_of(*inode).into_iter().filter(|holder| *holder != pid));
         }
