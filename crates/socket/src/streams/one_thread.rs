@@ -23,6 +23,9 @@ const CALLS: u16 = 1024;
 const CALLS_OF_SEVERAL: u16 = 8192;
 /// A thread whose connections have no calls for so long leaves its place. Calls of others are held against its own for so long.
 const IDLE_NS: u64 = 100_000_000;
+const LONG_AGO_NS: u64 = 4 * IDLE_NS;
+/// So does one that has no more calls in such a time, while others have as many as they may.
+const IDLE_CALLS: u64 = 128;
 /// Several threads use connections: others have more than this part of the calls of the one.
 const PART_OF_CALLS: u64 = 4;
 const SEVERAL_AT_FIRST_NS: u64 = 1_000_000_000;
@@ -63,19 +66,24 @@ struct Others {
 }
 
 impl Others {
-    /// A connection of theirs asks. Whether they have many calls.
-    fn asks(&mut self, fd: i32, calls_served: u64, now_ns: u64) -> bool {
-        if self.since_ns == 0 {
+    /// A connection of theirs asks. What it is told by what calls they had, and the one thread.
+    fn asks(&mut self, fd: i32, calls_served: u64, now_ns: u64) -> Told {
+        // What happened in a long time says nothing of now.
+        if self.since_ns == 0 || now_ns.saturating_sub(self.since_ns) > LONG_AGO_NS {
             (self.since_ns, self.served_before, self.calls) = (now_ns, calls_served, 0);
         }
         if !self.fds.insert(fd) {
             self.calls += u64::from(CALLS);
         }
         if now_ns.saturating_sub(self.since_ns) < IDLE_NS {
-            return false;
+            return Told::Another;
         }
         self.since_ns = 0;
-        self.calls * PART_OF_CALLS > calls_served.saturating_sub(self.served_before)
+        match calls_served.saturating_sub(self.served_before) {
+            served if self.calls * PART_OF_CALLS <= served => Told::Another,
+            served if served < IDLE_CALLS => Told::Adopt,
+            _ => Told::Several,
+        }
     }
 }
 
@@ -101,13 +109,18 @@ impl OneThread {
         if self.thread == Some(thread) {
             return Told::Adopt;
         }
-        if now_ns.saturating_sub(self.since_ns) >= IDLE_NS {
-            (self.thread, self.since_ns) = (Some(thread), now_ns);
-            return Told::Adopt;
+        let is_idle = now_ns.saturating_sub(self.since_ns) >= IDLE_NS;
+        match if is_idle { Told::Adopt } else { self.others.asks(fd, calls_served, now_ns) } {
+            Told::Adopt => {
+                (self.thread, self.since_ns) = (Some(thread), now_ns);
+                Told::Adopt
+            }
+            Told::Another => Told::Another,
+            Told::Several => self.several(now_ns),
         }
-        if !self.others.asks(fd, calls_served, now_ns) {
-            return Told::Another;
-        }
+    }
+
+    fn several(&mut self, now_ns: u64) -> Told {
         let has_rested = now_ns.saturating_sub(self.several_until_ns) > SEVERAL_MOST_NS;
         let longer_ns = if has_rested { 0 } else { self.several_for_ns * 2 };
         self.several_for_ns = longer_ns.clamp(SEVERAL_AT_FIRST_NS, SEVERAL_MOST_NS);
@@ -182,6 +195,27 @@ mod tests {
             assert_eq!(one.ask(3, thread(1), None, now_ns + several_for_ns - 1), Told::Several);
             now_ns += several_for_ns;
         }
+    }
+
+    #[test]
+    fn calls_of_others_are_not_held_against_a_thread_that_has_called_before() {
+        let mut one = OneThread::default();
+        assert_eq!(one.ask(3, thread(1), None, 5), Told::Adopt);
+        assert_eq!(one.ask(4, thread(2), Some(0), 6), Told::Another);
+        assert_eq!(
+            one.ask(4, thread(2), Some(100), 7 + LONG_AGO_NS),
+            Told::Another,
+            "it is idle, as far as is known since now"
+        );
+        assert_eq!(one.ask(4, thread(2), Some(100), 7 + LONG_AGO_NS + IDLE_NS), Told::Adopt);
+    }
+
+    #[test]
+    fn thread_with_few_calls_leaves_its_place_to_one_with_many() {
+        let mut one = OneThread::default();
+        assert_eq!(one.ask(3, thread(1), None, 5), Told::Adopt);
+        assert_eq!(one.ask(4, thread(2), Some(0), 6), Told::Another);
+        assert_eq!(one.ask(4, thread(2), Some(IDLE_CALLS - 1), 6 + IDLE_NS), Told::Adopt);
     }
 
     #[test]
