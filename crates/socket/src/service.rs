@@ -20,7 +20,7 @@ use crate::reason::{Reason, Why};
 use crate::socket::{Accelerated, Service, Socket};
 use crate::sockets::{EngineState, Sockets};
 use crate::status::Counter;
-use reach::{complete, flows_of, is_local, reach};
+use reach::{Reach, complete, flows_of, is_local, reach};
 
 /// An engine that was refused is tried again after this time: a limit may have been raised, descriptors closed.
 const ENGINE_AGAIN_AFTER: Duration = Duration::from_secs(1);
@@ -108,7 +108,7 @@ impl<H: Host> Sockets<H> {
         let longest_v6_packet_bytes = socket.udp.longest_v6_packet_bytes;
         let local_ip = local.ip().to_canonical();
         self.open_engine()?;
-        let (now, is_used) = (self.time(), self.is_used_by_now(id));
+        let is_used = self.is_used_by_now(id);
         let engine = self.open_engine()?;
         // A program may have come into another (setns, unshare) before it opened the socket, or since.
         if engine.home().is_some_and(|home| !home.has(shadow)) {
@@ -117,8 +117,7 @@ impl<H: Host> Sockets<H> {
         if local_ip.is_loopback() || remote_ip.is_some_and(|remote| is_local(engine, remote)) {
             return Err(Reason::Loopback.into());
         }
-        engine.attach(now, local_ip, remote_ip, kept.options.device, is_used)?;
-        self.give_up_refused();
+        self.attach((local_ip, remote_ip, kept.options.device), is_used)?;
         // A port may have been opened that is not the agent's: then it is this process that has to ask who shares it.
         if asked_agent && !self.asks_agent() {
             self.ask_sharing(id)?;
@@ -186,19 +185,29 @@ impl<H: Host> Sockets<H> {
         self.get(id).is_some_and(|socket| socket.is_used || socket.is_preferred_by_peer()) || self.has_used_beside(id)
     }
 
+    /// Opens the ports that are missing on the way of a socket's traffic ([`Engine::attach`]). Where one that was lost comes back, and other
+    /// processes have a right to flows of it, their sockets are the kernel's.
+    pub(crate) fn attach(&mut self, (local, remote, device): Reach, is_used: bool) -> Result<(), Reason> {
+        let now = self.time();
+        let Some(engine) = self.engine() else { return Ok(()) };
+        let attached = engine.attach(now, local, remote, device, is_used);
+        if engine.has_refused_flows() {
+            self.give_up_revoked();
+        }
+        attached
+    }
+
     /// Opens the ports that are missing for a socket that is used from now on. Those of the agent's are of the user that this process has now.
     fn open_ports_of(&mut self, id: SocketId) -> Result<(), Why> {
-        let Some((local, remote, device)) = self.get(id).and_then(reach).filter(|_| !self.is_branch()) else {
-            return Ok(());
-        };
-        let (now, asked_agent) = (self.time(), self.asks_agent());
-        let Some(engine) = self.engine() else { return Ok(()) };
-        let before = engine.ports_generation();
-        let attached = engine.attach(now, local, remote, device, true);
+        let Some(reach) = self.get(id).and_then(reach).filter(|_| !self.is_branch()) else { return Ok(()) };
+        let asked_agent = self.asks_agent();
+        let Some(before) = self.engine_ref().map(Engine::ports_generation) else { return Ok(()) };
+        let attached = self.attach(reach, true);
+        let Some(engine) = self.engine_ref() else { return Ok(()) };
+        let (local, remote, device) = reach;
         let is_as_before = engine.ports_generation() == before;
         let lacks_times = engine.lacks_device_times(local, remote, device);
         self.tell_engine();
-        self.give_up_refused();
         attached?;
         if is_as_before {
             return Ok(());
@@ -297,7 +306,7 @@ impl<H: Host> Sockets<H> {
         if !self.get(id).is_some_and(Socket::is_accelerated) {
             return;
         }
-        if self.may_be_of_others(id) && !self.knows_agent_all_who_have(id) {
+        if self.is_of_others_under_former_agent(id) {
             return self.leave_to_kernel_with_others(id);
         }
         if self.may_be_of_others(id) && !self.is_served_by_port(id) {
@@ -312,11 +321,11 @@ impl<H: Host> Sockets<H> {
         }
     }
 
-    /// Whether the agent that serves this process is that which did when others got a socket by fork(2). A later one does not hear of those who
+    /// Whether others may have a socket that they got by fork(2) under another agent than serves this process. This one does not hear of those who
     /// have no agent any more and read what the kernel has.
-    pub(crate) fn knows_agent_all_who_have(&self, id: SocketId) -> bool {
+    pub(crate) fn is_of_others_under_former_agent(&self, id: SocketId) -> bool {
         let shared_by = self.get(id).and_then(|socket| socket.shared_by_agent);
-        shared_by.is_none_or(|agent| self.host.known_agent() == Some(agent))
+        self.may_be_of_others(id) && shared_by.is_some_and(|agent| self.host.known_agent() != Some(agent))
     }
 
     fn is_served_by_port(&self, id: SocketId) -> bool {
@@ -365,12 +374,8 @@ impl<H: Host> Sockets<H> {
     /// Has ports opened where they are missing, after an interface came up or an address came. Where none can be had the
     /// kernel serves the socket, and [`Sockets::reason`] says why.
     pub(crate) fn attach_again(&mut self, id: SocketId) {
-        let Some((local, remote, device)) = self.get(id).and_then(reach) else { return };
-        let (now, is_used) = (self.time(), self.is_used_by_now(id));
-        if let Some(engine) = self.engine() {
-            let _ = engine.attach(now, local, remote, device, is_used);
-        }
-        self.give_up_refused();
+        let Some(reach) = self.get(id).and_then(reach) else { return };
+        let _ = self.attach(reach, self.is_used_by_now(id));
         if self.get(id).is_some_and(Socket::is_accelerated) {
             self.announce(id, true);
         }

@@ -601,11 +601,12 @@ impl<H: Host> Sockets<H> {
 
     /// SO_BINDTODEVICE changed: the interface needs a port, and another socket may have the same port on another one.
     fn follow_device(&mut self, id: SocketId, device: Option<u32>) -> Result<(), Reason> {
-        let (now, is_used) = (self.time(), self.is_used_by_now(id));
-        let Some((socket, engine)) = self.with_engine(id) else { return Ok(()) };
+        let is_used = self.is_used_by_now(id);
+        let Some(socket) = self.get(id) else { return Ok(()) };
         let local =
             socket.ends.local.map_or(IpAddr::V4(std::net::Ipv4Addr::UNSPECIFIED), |local| local.ip().to_canonical());
-        engine.attach(now, local, socket.ends.remote.map(|remote| remote.ip().to_canonical()), device, is_used)?;
+        let remote = socket.ends.remote.map(|remote| remote.ip().to_canonical());
+        self.attach((local, remote, device), is_used)?;
         self.ask_sharing(id)
     }
 

@@ -251,8 +251,8 @@ pub(crate) fn stays_by_kernel(now_ns: u64) -> bool {
     })
 }
 
-/// Whether the calling thread leaves connections to the kernel, and nothing else: nobody wants its CPU.
-pub(crate) fn leaves_connections_alone() -> bool {
+/// Whether the calling thread lends connections to the kernel, and nothing else: nobody wants its CPU.
+pub(crate) fn lends_only_connections() -> bool {
     OF_THREAD.with(|own| own.auto.get().now().1 == Why::Several)
 }
 

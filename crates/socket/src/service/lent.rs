@@ -15,7 +15,7 @@ use crate::id::SocketId;
 use crate::reason::Reason;
 use crate::socket::{Lent, Order, Service, Socket};
 use crate::sockets::Sockets;
-use crate::wait::{leaves_connections_alone, now_ns};
+use crate::wait::{lends_only_connections, now_ns};
 
 /// More sockets than this one thread does not lend: for each the agent has to close a flow, and to open it again.
 const SOCKETS_AT_ONCE: usize = 4;
@@ -24,10 +24,12 @@ impl<H: Host> Sockets<H> {
     /// Lends the accelerated sockets and connections that these fds name, or that are in the sets that they name, to the kernel. What cannot
     /// be lent stays.
     pub fn lend(&mut self, fds: &[i32]) {
-        let (connections_alone, mut are_lent) = (leaves_connections_alone(), self.lend_streams(fds));
+        let only_connections = lends_only_connections();
+        let reason = if only_connections { Reason::SeveralAtOnce } else { Reason::CpusWanted };
+        let mut are_lent = self.lend_streams(fds, reason);
         let has_many = |fd: &i32| self.sets.accelerated_in(*fd) > SOCKETS_AT_ONCE;
         // A wait for many asks each time, and to gather what belongs to them takes longer the more they are.
-        if !connections_alone && fds.len() <= SOCKETS_AT_ONCE && !fds.iter().any(has_many) {
+        if !only_connections && fds.len() <= SOCKETS_AT_ONCE && !fds.iter().any(has_many) {
             let component = self.all_of(fds, &[]);
             are_lent |= self.lend_these(component.sockets());
         }

@@ -9,8 +9,11 @@ use crate::engine::Engine;
 use crate::host::Host;
 use crate::socket::{Accelerated, Service, Socket};
 
-/// What says by which interfaces traffic of an accelerated socket goes: local address, peer, device.
-pub(crate) fn reach(socket: &Socket) -> Option<(IpAddr, Option<IpAddr>, Option<u32>)> {
+/// What says by which interfaces traffic of a socket goes: local address, peer, device.
+pub(crate) type Reach = (IpAddr, Option<IpAddr>, Option<u32>);
+
+/// The same of an accelerated socket.
+pub(crate) fn reach(socket: &Socket) -> Option<Reach> {
     let Service::Accelerated(Accelerated { first_remote, .. }) = &socket.service else { return None };
     let connected = socket.ends.peer().map(|remote| remote.ip().to_canonical());
     let device = socket.kept().and_then(|kept| kept.options.device);

@@ -136,7 +136,7 @@ impl<H: Host> Sockets<H> {
             return Err(None);
         }
         let [local_ip, remote_ip] = [local, remote].map(|address| address.ip().to_canonical());
-        let (now, minds_bulk) = (self.time(), self.minds_bulk());
+        let minds_bulk = self.minds_bulk();
         let engine = self.open_engine().map_err(never)?;
         if engine.home().is_some_and(|home| !home.has(shadow)) {
             return Err(never(Reason::OtherNamespace));
@@ -147,8 +147,7 @@ impl<H: Host> Sockets<H> {
         if engine.is_overflowing() {
             return Err(None);
         }
-        engine.attach(now, local_ip, Some(remote_ip), None, true).map_err(never)?;
-        self.give_up_refused();
+        self.attach((local_ip, Some(remote_ip), None), true).map_err(never)?;
         let Some(engine) = self.engine() else { return Err(never(Reason::EngineFailed)) };
         let has_keepalive = socket_keepalive(shadow).map_err(|_| never(Reason::EngineFailed))?;
         let mut options = StreamOptions::read(shadow, local.is_ipv4(), has_keepalive).map_err(Some)?;

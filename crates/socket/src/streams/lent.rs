@@ -8,14 +8,14 @@ use crate::reason::Reason;
 use crate::socket::Lent;
 use crate::sockets::Sockets;
 use crate::status::Counter;
-use crate::wait::{leaves_connections_alone, now_ns};
+use crate::wait::now_ns;
 
 /// More connections than this one thread does not lend: each is released, and adopted again, in some ten microseconds.
 const CONNECTIONS_AT_ONCE: usize = 64;
 
 impl<H: Host> Sockets<H> {
     /// Lends the connections that these fds name, or that are in the sets that they name, to the kernel. Whether there are any.
-    pub(crate) fn lend_streams(&mut self, fds: &[i32]) -> bool {
+    pub(crate) fn lend_streams(&mut self, fds: &[i32], reason: Reason) -> bool {
         if !self.streams.are_carried() {
             return false;
         }
@@ -24,7 +24,6 @@ impl<H: Host> Sockets<H> {
             return false;
         }
         self.drive_streams();
-        let reason = if leaves_connections_alone() { Reason::SeveralAtOnce } else { Reason::CpusWanted };
         for fd in lent {
             if self.release_where_routed(fd, reason) {
                 let now_ns = now_ns();

@@ -140,20 +140,24 @@ impl<H: Host> Sockets<H> {
         let calls = match self.streams.one_thread.ask(fd, gettid(), calls_served, monotonic_raw_ns()) {
             Told::Adopt => return false,
             Told::Another => CALLS,
-            Told::Several => CALLS_OF_SEVERAL,
-        };
-        if calls == CALLS_OF_SEVERAL && self.streams.are_carried() {
-            self.drive_streams();
-            for carried in self.streams.fds() {
-                if self.release_where_routed(carried, Reason::OtherThread) {
-                    direct::allow(carried, CALLS_OF_SEVERAL);
-                }
+            Told::Several => {
+                self.release_all_for_several();
+                CALLS_OF_SEVERAL
             }
-        }
+        };
         self.tell_attempt(fd);
         self.tell_kept(fd, Some(Reason::OtherThread.into()));
         direct::allow(fd, calls);
         true
+    }
+
+    fn release_all_for_several(&mut self) {
+        self.drive_streams();
+        for carried in self.streams.fds() {
+            if self.release_where_routed(carried, Reason::OtherThread) {
+                direct::allow(carried, CALLS_OF_SEVERAL);
+            }
+        }
     }
 }
 

@@ -165,7 +165,7 @@ impl<H: Host> Sockets<H> {
         for id in self.ids() {
             if looked.links_changed || looked.addresses_changed {
                 self.attach_again(id);
-                if self.may_be_of_others(id) && !self.knows_agent_all_who_have(id) {
+                if self.is_of_others_under_former_agent(id) {
                     self.leave_to_kernel_with_others(id);
                 }
             }
@@ -195,15 +195,8 @@ impl<H: Host> Sockets<H> {
         }
     }
 
-    /// A port may have been opened again: sockets whose flows it was not given are the kernel's.
-    pub(crate) fn give_up_refused(&mut self) {
-        if self.engine_ref().is_some_and(Engine::has_refused_flows) {
-            self.give_up_revoked();
-        }
-    }
-
     /// Gives sockets to the kernel whose flows another program has a right to as well.
-    fn give_up_revoked(&mut self) {
+    pub(crate) fn give_up_revoked(&mut self) {
         // A child that took a socket has put it into the kernel's sets.
         self.follow_claims();
         for RevokedFlow { socket, is_socket_shared } in self.engine().map(Engine::take_revoked).unwrap_or_default() {
