@@ -1,6 +1,7 @@
 //! What there is of an interface that programs share by an agent: counted by taking all of it, as a program would.
 
 use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::net::UdpSocket;
 use std::time::{Duration, Instant};
 
@@ -20,6 +21,10 @@ const PORT: u16 = 7600;
 const SENDERS: u16 = 32;
 /// A send is on its way for less than this.
 const SENT_WITHIN: Duration = Duration::from_secs(5);
+/// What waits to be closed is closed sooner, also beside load.
+const SAME_FOR: Duration = Duration::from_millis(400);
+/// When so many shares are open, the next one may leave no more unread than each may for certain, however many were opened before these.
+const LARGE_ROOMS: usize = 32;
 
 /// What could be taken, and what the agent has besides.
 #[derive(Debug, PartialEq, Eq)]
@@ -34,8 +39,8 @@ pub struct Left {
     receive_buffers: usize,
     /// Send buffers of each free share.
     send_buffers: Vec<usize>,
-    /// Descriptors of the agent, those in its epoll set, and bytes of its BPF maps, whose entries count.
-    descriptors: usize,
+    /// Descriptors of the agent by what they are of, those in its epoll set, and bytes of its BPF maps, whose entries count.
+    descriptors: BTreeMap<String, usize>,
     watched: usize,
     map_bytes: u64,
 }
@@ -47,7 +52,8 @@ pub fn program_of(bed: &Bed) -> Option<u32> {
     facts.program.map(|program| program.program_id)
 }
 
-/// A share that nothing comes to: the agent keeps the port as long as there is one.
+/// A share that nothing comes to: the agent keeps the port as long as there is one. How many frames the other shares may leave unread in
+/// all depends on how many it may: it is always one of the smallest.
 pub struct Keeper {
     client: RefCell<Client>,
 }
@@ -57,8 +63,10 @@ impl Keeper {
     pub fn new(bed: &Bed) -> Keeper {
         let near = bed.cable.near();
         let mut client = near.namespace.enter(|| Client::connect("keeper")).unwrap().unwrap();
-        // Its descriptors are closed at once.
+        // Their descriptors are closed at once.
+        let large: Vec<_> = (0..LARGE_ROOMS).map(|_| client.open_share(&near.interface, 0).unwrap().share).collect();
         client.open_share(&near.interface, 0).unwrap();
+        large.into_iter().for_each(|share| client.close_share(share).unwrap());
         Keeper { client: RefCell::new(client) }
     }
 
@@ -175,20 +183,27 @@ fn fill_all(bed: &Bed, client: &mut Client, taken: &mut [Taken]) -> usize {
 
 /// What `/proc` tells of the agent.
 struct AgentFiles {
-    descriptors: usize,
+    descriptors: BTreeMap<String, usize>,
     watched: usize,
     map_bytes: u64,
 }
 
 impl AgentFiles {
     fn of(agent: u32) -> AgentFiles {
-        // Descriptors of sockets are closed by a thread of the agent's.
+        // Descriptors of sockets are closed by threads of the agent, and each close waits for all CPUs.
         let mut last = usize::MAX;
         let count = || std::fs::read_dir(format!("/proc/{agent}/fd")).unwrap().count();
         wait_until("the agent's descriptors stay the same", || {
-            std::thread::sleep(Duration::from_millis(20));
+            std::thread::sleep(SAME_FOR);
             std::mem::replace(&mut last, count()) == last
         });
+        let mut descriptors = BTreeMap::new();
+        for link in std::fs::read_dir(format!("/proc/{agent}/fd")).unwrap() {
+            let Ok(of) = std::fs::read_link(link.unwrap().path()) else { continue };
+            // Sockets and pipes have numbers behind their kind.
+            let kind = of.to_string_lossy().split(":[").next().unwrap_or_default().to_owned();
+            *descriptors.entry(kind).or_insert(0) += 1;
+        }
         let infos = std::fs::read_dir(format!("/proc/{agent}/fdinfo")).unwrap();
         let infos: Vec<String> = infos.filter_map(|info| std::fs::read_to_string(info.unwrap().path()).ok()).collect();
         let lines = || infos.iter().flat_map(|info| info.lines());
@@ -198,7 +213,7 @@ impl AgentFiles {
             line.trim().parse::<u64>().unwrap()
         };
         AgentFiles {
-            descriptors: infos.len(),
+            descriptors,
             watched: lines().filter(|line| line.starts_with("tfd:")).count(),
             map_bytes: maps.map(bytes).sum(),
         }
