@@ -4,7 +4,7 @@
 //! | the program sets a ring up by | we learn by |
 //! |---|---|
 //! | `syscall(SYS_io_uring_setup)` | the symbol; what is accelerated then is given back |
-//! | an instruction in its own text or a library's (liburing) | that text, looked through when a UDP socket is opened |
+//! | an instruction in its own text or a library's (liburing) | that text, looked through when a UDP socket is opened or a connection adopted |
 //!
 //! A library that is loaded when sockets are accelerated already is found when the next one is opened, and not before: dlopen(3) is not
 //! exported here, since it looks for libraries as its caller's `RUNPATH` and `$ORIGIN` say, and the caller would be this library. Its
@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use libc::{c_int, dl_phdr_info, size_t};
 use nearwire_socket::program::io_uring::is_set_up_by;
 
-use crate::state;
+use crate::{marks, state};
 
 /// The program uses it, or could.
 static IS_USED: AtomicBool = AtomicBool::new(false);
@@ -33,6 +33,8 @@ pub fn is_used() -> bool {
 #[cold]
 pub fn set_up() {
     if !IS_USED.swap(true, Relaxed) && state::is_in_use() {
+        // What a parent carries is to be the kernel's too.
+        state::with(|sockets| marks::streams().for_each(|fd| _ = sockets.claim_stream(fd)));
         state::with_each(|sockets| sockets.io_uring_used());
     }
 }

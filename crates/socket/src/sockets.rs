@@ -617,6 +617,7 @@ impl<H: Host> Sockets<H> {
             return;
         }
         self.ids().for_each(|id| self.give_back(id, Reason::IoUring, false));
+        self.leave_all_streams(Reason::IoUring);
     }
 
     /// Something was done to a socket that only the kernel can follow.

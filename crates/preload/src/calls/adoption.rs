@@ -4,16 +4,19 @@
 //! be in a call of the kernel's that nobody counted when it is adopted.
 
 use libc::c_int;
-use nearwire_socket::{Adoption, direct as words};
+use nearwire_socket::{Adoption, Sockets, direct as words};
 use nearwire_sys::own_stack;
 
 use crate::signals::deferral;
-use crate::{marks, own_process, state, timer};
+use crate::{io_uring, marks, own_process, state, timer};
 
 /// After accept(2) or socket(2): an fd of TCP.
 pub fn opened(fd: c_int, is_server: bool) {
     if fd < 0 || state::is_off() || own_process::is_borrowed() || !marks::can_follow(fd) {
         return;
+    }
+    if io_uring::is_used() {
+        state::with(Sockets::io_uring_used);
     }
     if state::with(|sockets| sockets.stream_opened(fd)) == Some(true) {
         marks::follow_stream(fd, is_server);
@@ -25,7 +28,12 @@ pub fn opened(fd: c_int, is_server: bool) {
 #[cold]
 pub fn consider(fd: c_int) {
     let is_server = marks::is_server(fd);
-    let adoption = deferral::inside(|| own_stack::run(|| state::with(|sockets| sockets.adopt_stream(fd, is_server))));
+    let adopt = || {
+        // Here and not when it was opened, as most connections end before, and to look through a large program takes a while.
+        io_uring::look_for();
+        state::with(|sockets| sockets.adopt_stream(fd, is_server))
+    };
+    let adoption = deferral::inside_deep(adopt);
     match adoption {
         // Where there can be no thread, the program's next call does what is due.
         Some(Adoption::Carried) => _ = deferral::inside_deep(timer::begin),

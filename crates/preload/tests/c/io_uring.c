@@ -1,6 +1,8 @@
 /* A program that adds its socket to an epoll set by io_uring, as event loops do, and counts the datagrams that it then hears
  * of. Arguments: own address, port, and "first" (the ring is there before the socket) or "later" (the socket had a datagram
- * before). With RAW the ring is set up by the processor's own instruction and not by a function of the C library. */
+ * before) or "child" (it had, and a child has the ring); "stream" accepts a TCP connection, answers ten messages by calls, and receives the next ten by io_uring;
+ * "stream child" has a child receive them. With RAW the
+ * ring is set up by the processor's own instruction and not by a function of the C library. */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <errno.h>
@@ -13,6 +15,7 @@
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #ifdef RAW
@@ -58,18 +61,12 @@ static void begin(void) {
   entries = mmap(NULL, room, PROT_READ | PROT_WRITE, MAP_SHARED, ring, IORING_OFF_SQES);
 }
 
-static int add(int set, int fd) {
-  static struct epoll_event event;
-  event = (struct epoll_event){.events = EPOLLIN, .data.fd = fd};
+/* Submits an entry and waits for its result. */
+static int submitted(const struct io_uring_sqe *entry) {
   uint32_t *tail = (uint32_t *)(submissions + params.sq_off.tail);
   uint32_t mask = *(uint32_t *)(submissions + params.sq_off.ring_mask);
   uint32_t at = *tail & mask;
-  memset(&entries[at], 0, sizeof entries[at]);
-  entries[at].opcode = IORING_OP_EPOLL_CTL;
-  entries[at].fd = set;
-  entries[at].off = (uint64_t)fd;
-  entries[at].len = EPOLL_CTL_ADD;
-  entries[at].addr = (uint64_t)(uintptr_t)&event;
+  entries[at] = *entry;
   ((uint32_t *)(submissions + params.sq_off.array))[at] = at;
   __atomic_store_n(tail, *tail + 1, __ATOMIC_RELEASE);
   if (enter(ring, 1) != 1)
@@ -82,6 +79,53 @@ static int add(int set, int fd) {
   return result;
 }
 
+static int add(int set, int fd) {
+  struct epoll_event event = {.events = EPOLLIN, .data.fd = fd};
+  struct io_uring_sqe entry = {.opcode = IORING_OP_EPOLL_CTL, .fd = set, .off = (uint64_t)fd, .len = EPOLL_CTL_ADD};
+  entry.addr = (uint64_t)(uintptr_t)&event;
+  return submitted(&entry);
+}
+
+static int received(int fd, char *text, unsigned room) {
+  struct io_uring_sqe entry = {.opcode = IORING_OP_RECV, .fd = fd, .len = room};
+  entry.addr = (uint64_t)(uintptr_t)text;
+  return submitted(&entry);
+}
+
+/* Goes on in a child, where that is asked for, and ends as that does. */
+static void go_on(int by_child) {
+  int status = 0;
+  pid_t child = by_child ? fork() : 0;
+  if (child > 0)
+    exit(waitpid(child, &status, 0) == child && WIFEXITED(status) ? WEXITSTATUS(status) : 1);
+}
+
+static int stream(const struct sockaddr_in *local, int by_child) {
+  char text[64];
+  int listener = socket(AF_INET, SOCK_STREAM, 0);
+  if (bind(listener, (const struct sockaddr *)local, sizeof *local) != 0 || listen(listener, 1) != 0)
+    return 1;
+  puts("bound");
+  int fd = accept(listener, NULL, NULL);
+  for (int at = 0; at < 10; at++) {
+    ssize_t length = recv(fd, text, sizeof text, 0);
+    if (length <= 0 || send(fd, text, (size_t)length, 0) != length)
+      return 1;
+  }
+  go_on(by_child);
+  begin();
+  /* What is received in vain ends with the program. */
+  alarm(5);
+  int heard = 0;
+  for (; heard < 10; heard++) {
+    int length = received(fd, text, sizeof text);
+    if (length <= 0 || send(fd, text, (size_t)length, 0) != length)
+      break;
+  }
+  printf("%d of 10\n", heard);
+  return 0;
+}
+
 int main(int count, char **arguments) {
   if (count != 4)
     return 2;
@@ -90,14 +134,18 @@ int main(int count, char **arguments) {
   setvbuf(stdout, NULL, _IOLBF, 0);
   if (is_first)
     begin();
-  int fd = socket(AF_INET, SOCK_DGRAM, 0);
   struct sockaddr_in local = {.sin_family = AF_INET, .sin_port = htons((uint16_t)atoi(arguments[2]))};
   inet_pton(AF_INET, arguments[1], &local.sin_addr);
+  int by_child = strstr(arguments[3], "child") != NULL;
+  if (strncmp(arguments[3], "stream", 6) == 0)
+    return stream(&local, by_child);
+  int fd = socket(AF_INET, SOCK_DGRAM, 0);
   if (bind(fd, (struct sockaddr *)&local, sizeof local) != 0)
     return 1;
   if (!is_first) {
     puts("bound");
     recv(fd, text, sizeof text, 0);
+    go_on(by_child);
     begin();
   }
   int set = epoll_create1(0);

@@ -1,12 +1,14 @@
 //! Programs that use io_uring: its requests bypass the library, so such a program's sockets are the kernel's. Needs root,
 //! veth and a C compiler (or says SKIP).
 
-use std::io::{BufRead, BufReader, Read};
-use std::net::UdpSocket;
-use std::process::Stdio;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpStream, UdpSocket};
+use std::process::{Child, Stdio};
+use std::time::Duration;
 
 use nearwire_lab::{Cable, VirtualCable, VirtualCableOptions, program_under_test};
 
+use crate::beside_an_agent;
 use crate::common::{compiled, library, missing};
 
 const PORT: u16 = 5000;
@@ -39,6 +41,11 @@ fn run(program: &str, when: &str, variables: &[(&str, &str)]) -> Option<Said> {
             _ => heard = line,
         }
     }
+    said(child, heard)
+}
+
+/// `None` without io_uring.
+fn said(mut child: Child, heard: String) -> Option<Said> {
     let mut stats = String::new();
     child.stderr.take().unwrap().read_to_string(&mut stats).unwrap();
     let status = child.wait().unwrap();
@@ -49,6 +56,27 @@ fn run(program: &str, when: &str, variables: &[(&str, &str)]) -> Option<Said> {
     }
     assert!(status.success(), "{status}: {heard}\n{stats}");
     Some(Said { heard, stats })
+}
+
+/// Runs the program with a connection, by an agent.
+fn run_stream(program: &str, who: &str) -> Option<Said> {
+    let cable = VirtualCable::lay(VirtualCableOptions::default()).unwrap();
+    let (near, far) = (cable.near(), cable.far());
+    let mut command = program_under_test(compiled(program));
+    command.args([&near.ipv4.to_string(), &PORT.to_string(), who]).env("LD_PRELOAD", library());
+    command.envs([("NEARWIRE_SPIN", "50us"), ("NEARWIRE_MODE", "generic"), ("NEARWIRE_STATS", "true")]);
+    command.env("NEARWIRE_ADOPT", "eager").stdout(Stdio::piped()).stderr(Stdio::piped());
+    beside_an_agent(near, || {
+        let mut child = near.namespace.enter(|| command.spawn()).unwrap().unwrap();
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
+        assert_eq!(lines.next().as_deref(), Some("bound"));
+        let mut peer = far.namespace.enter(|| TcpStream::connect((near.ipv4, PORT))).unwrap().unwrap();
+        peer.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+        let mut exchange = || peer.write_all(b"hello").and_then(|()| peer.read_exact(&mut [0; 5]));
+        // The program ends where it has no io_uring, or hears nothing.
+        while exchange().is_ok() {}
+        said(child, lines.next().unwrap_or_default())
+    })
 }
 
 #[track_caller]
@@ -72,9 +100,44 @@ fn accelerated_socket_is_the_kernels_when_io_uring_is_set_up() {
 }
 
 #[test]
+fn accelerated_socket_is_the_kernels_when_a_child_sets_io_uring_up() {
+    if missing() {
+        return;
+    }
+    let Some(said) = run("io_uring", "child", &[]) else { return };
+    assert_eq!(said.heard, "10 of 10", "{}", said.stats);
+}
+
+#[test]
 fn io_uring_set_up_without_the_c_library_is_found_before_the_first_socket() {
     hears_all_by_kernel("io_uring_raw", "first");
     hears_all_by_kernel("io_uring_raw", "later");
+}
+
+#[track_caller]
+fn hears_all_of_its_connection_by_kernel(program: &str, who: &str, is_adopted: bool) {
+    if missing() {
+        return;
+    }
+    let Some(said) = run_stream(program, who) else { return };
+    assert_eq!(said.heard, "10 of 10", "{}", said.stats);
+    assert_eq!(said.stats.contains(" 1 connections adopted"), is_adopted, "{}", said.stats);
+    assert!(who != "stream" || said.stats.contains(REASON), "{}", said.stats);
+}
+
+#[test]
+fn adopted_connection_is_the_kernels_when_io_uring_is_set_up() {
+    hears_all_of_its_connection_by_kernel("io_uring", "stream", true);
+}
+
+#[test]
+fn adopted_connection_is_the_kernels_when_a_child_sets_io_uring_up() {
+    hears_all_of_its_connection_by_kernel("io_uring", "stream child", true);
+}
+
+#[test]
+fn connection_of_a_program_with_io_uring_of_its_own_is_not_adopted() {
+    hears_all_of_its_connection_by_kernel("io_uring_raw", "stream", false);
 }
 
 #[test]

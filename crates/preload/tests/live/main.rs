@@ -11,6 +11,14 @@ mod io_uring;
 mod stacks;
 mod stamping;
 
+use std::path::Path;
+use std::sync::mpsc::channel;
+use std::time::Duration;
+
+use nearwire_agent::life::serve;
+use nearwire_agent::ports::xdp::XdpPorts;
+use nearwire_agent::server::Stay;
+use nearwire_lab::CableEnd;
 use nearwire_lab::emulated_host::{HostHardware, OwnTests, StockKernel};
 
 /// What the kernel has a part in. Each takes seconds in emulation.
@@ -27,6 +35,22 @@ const TESTS: [&str; 10] = [
     // How deep each call goes is measured on this machine alone: what the dynamic linker saves depends on the processor.
     "stacks::threads_with",
 ];
+
+/// Runs `test` at an end of a cable where an agent is.
+fn beside_an_agent<R>(near: &CableEnd, test: impl FnOnce() -> R) -> R {
+    let (ready, is_ready) = channel();
+    let start = || {
+        std::thread::spawn(move || {
+            let stay = Stay::Linger(Duration::from_millis(500));
+            serve(XdpPorts::new().unwrap(), Path::new("/none"), stay, || ready.send(()).unwrap()).unwrap();
+        })
+    };
+    let agent = near.namespace.enter(start).unwrap();
+    is_ready.recv().unwrap();
+    let result = test();
+    agent.join().unwrap();
+    result
+}
 
 fn on_stock_kernel(kernel: StockKernel) {
     if common::missing() {

@@ -2,15 +2,11 @@
 //! them. Needs namespaces and a C compiler (or says SKIP).
 
 use std::net::UdpSocket;
-use std::path::Path;
-use std::sync::mpsc::channel;
 use std::time::Duration;
 
-use nearwire_agent::life::serve;
-use nearwire_agent::ports::xdp::XdpPorts;
-use nearwire_agent::server::Stay;
 use nearwire_lab::{Cable, CableEnd, VirtualCable, VirtualCableOptions, program_under_test};
 
+use crate::beside_an_agent;
 use crate::common::{compiled, library, missing, tried};
 
 /// What a call may take of the caller's stack, the C library's part included.
@@ -32,22 +28,6 @@ fn echo(socket: &UdpSocket) {
 enum By {
     Itself,
     Agent,
-}
-
-/// Runs `test` at an end of a cable where an agent is.
-fn beside_an_agent<R>(near: &CableEnd, test: impl FnOnce() -> R) -> R {
-    let (ready, is_ready) = channel();
-    let start = || {
-        std::thread::spawn(move || {
-            let stay = Stay::Linger(Duration::from_millis(500));
-            serve(XdpPorts::new().unwrap(), Path::new("/none"), stay, || ready.send(()).unwrap()).unwrap();
-        })
-    };
-    let agent = near.namespace.enter(start).unwrap();
-    is_ready.recv().unwrap();
-    let result = test();
-    agent.join().unwrap();
-    result
 }
 
 /// What the program says, with an end that answers.

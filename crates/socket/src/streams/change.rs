@@ -219,6 +219,11 @@ impl<H: Host> Sockets<H> {
         self.tell_children_of_others(fd);
     }
 
+    /// The kernel has all connections that are carried for good.
+    pub(crate) fn leave_all_streams(&mut self, reason: Reason) {
+        self.streams.fds().into_iter().for_each(|fd| self.leave_stream_for(fd, reason));
+    }
+
     pub(crate) fn leave_stream_for(&mut self, fd: i32, reason: Reason) {
         self.drive_streams();
         self.release_now(fd, reason);
