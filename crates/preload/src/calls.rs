@@ -12,5 +12,6 @@ pub mod receive;
 pub mod send;
 pub mod stream;
 pub mod stream_options;
+mod stream_options_known;
 pub mod table;
 pub mod tcp;

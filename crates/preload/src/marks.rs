@@ -25,6 +25,8 @@ const STREAM: u8 = 0x80;
 const SERVER: u8 = 4;
 /// Of one: the kernel has it for good.
 const LEFT: u8 = 8;
+/// Of one: what it accepts is the kernel's too.
+const LEAVES_ACCEPTED: u8 = 0x10;
 
 /// Zero pages until they are written.
 static MARKS: [AtomicU8; NUMBERS] = [const { AtomicU8::new(0) }; NUMBERS];
@@ -152,6 +154,18 @@ pub fn leave_stream(fd: i32) {
     if is_stream(fd) {
         set(fd, mark(fd) | LEFT);
     }
+}
+
+/// The kernel has it for good, and what it accepts, as that has its options.
+pub fn leave_stream_and_accepted(fd: i32) {
+    if is_any_stream(fd) {
+        set(fd, mark(fd) | LEFT | LEAVES_ACCEPTED);
+    }
+}
+
+/// Whether an fd is a TCP socket, and connections that it accepts may be adopted.
+pub fn gives_streams(fd: i32) -> bool {
+    mark(fd) & (STREAM | LEAVES_ACCEPTED) == STREAM
 }
 
 /// Whether a listener accepted it.

@@ -91,6 +91,63 @@ fn program_that_ends_by_itself_closes_its_adopted_connection() {
     assert!(String::from_utf8_lossy(&output.stdout).contains("ended"), "{output:?}");
 }
 
+/// The near end's server, which sets an option of its listener, and the far end's client, both by Python.
+fn exchange_with_option_of_listener(bed: &Bed, option: &str, of_client: &str) -> serde_json::Value {
+    let near = bed.cable.near();
+    let server = ECHO.replace("made.bind(", &format!("{option}; made.bind("));
+    let mut server = bed.run_as_with(near, 0, &format!("import ctypes, struct\n{server}"), &[EAGER]);
+    server.step();
+    let client = format!(
+        "
+import struct
+made = socket.socket(); made.settimeout(5); {of_client}
+made.connect(('{}', 7000))
+for number in range(30):
+    made.sendall(bytes([number]) * 100)
+    assert made.recv(100, socket.MSG_WAITALL) == bytes([number]) * 100
+print('step', flush=True)
+sys.stdin.readline()
+",
+        near.ipv4
+    );
+    let mut client = bed.start_plain_at(bed.cable.far(), &client);
+    client.step();
+    status_of(&server.pid())
+}
+
+/// TCP_MD5SIG for an address (RFC 2385, `struct tcp_md5sig`).
+fn signed(of: &str, address: std::net::Ipv4Addr) -> String {
+    format!(
+        "{of}.setsockopt(6, 14, struct.pack('HH4s120xBBHi80s', 2, 0, socket.inet_aton('{address}'), 0, 0, 3, 0, b'key'))"
+    )
+}
+
+#[test]
+fn connection_whose_segments_are_signed_is_the_kernels() {
+    let Some(bed) = Bed::lay() else { return };
+    let (near, far) = (bed.cable.near().ipv4, bed.cable.far().ipv4);
+    let shown = exchange_with_option_of_listener(&bed, &signed("made", far), &signed("made", near));
+    assert!(shown["counters"]["connections_adopted"].as_u64().is_none_or(|count| count == 0), "{shown:#}");
+}
+
+#[test]
+fn connection_with_a_packet_filter_is_the_kernels() {
+    let Some(bed) = Bed::lay() else { return };
+    // One instruction, which lets all pass.
+    let filter = "filter = ctypes.create_string_buffer(struct.pack('HBBI', 6, 0, 0, 65535)); \
+                  made.setsockopt(1, 26, struct.pack('HxxxxxxP', 1, ctypes.addressof(filter)))";
+    let shown = exchange_with_option_of_listener(&bed, filter, "pass");
+    assert!(shown["counters"]["connections_adopted"].as_u64().is_none_or(|count| count == 0), "{shown:#}");
+    assert!(shown.to_string().contains("BPF filter"), "{shown:#}");
+}
+
+#[test]
+fn connection_whose_program_clamps_its_window_is_the_kernels() {
+    let Some(bed) = Bed::lay() else { return };
+    let shown = exchange_with_option_of_listener(&bed, "made.setsockopt(6, 10, 8000)", "pass");
+    assert!(shown["counters"]["connections_adopted"].as_u64().is_none_or(|count| count == 0), "{shown:#}");
+}
+
 #[test]
 fn agent_killed_the_kernel_goes_on_with_adopted_connections() {
     let Some(bed) = Bed::lay() else { return };

@@ -62,6 +62,15 @@ fn leave_now(fd: c_int) {
     marks::leave_stream(fd);
 }
 
+/// The program has set an option by which packets, or what becomes of them, are other than the stack knows.
+#[cold]
+pub fn leave_for_option(fd: c_int) {
+    if !own_process::is_borrowed() && !state::is_inside() {
+        leave(fd);
+        marks::leave_stream_and_accepted(fd);
+    }
+}
+
 /// Before an option is set or asked for that only the kernel knows.
 pub fn release(fd: c_int) {
     if is_of_program(fd) {

@@ -63,7 +63,7 @@ fn stream_opened(fd: c_int, is_server: bool) {
 
 /// After accept(2): a listener of TCP that the library followed gives sockets that it follows.
 pub fn accepted(listener: c_int, fd: c_int) {
-    if fd >= 0 && marks::is_any_stream(listener) {
+    if fd >= 0 && marks::gives_streams(listener) {
         let before = errno();
         deferral::inside_deep(|| stream_opened(fd, true));
         fail(before);

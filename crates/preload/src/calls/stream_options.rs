@@ -6,9 +6,10 @@ use libc::{c_int, c_ulong, c_void, socklen_t};
 use nearwire_socket::TcpInfo;
 
 use super::adoption;
+use super::stream_options_known::{CONGESTION_CONTROLS, KNOWN};
 use crate::probe::is_readable;
 use crate::signals::deferral;
-use crate::{own_process, state};
+use crate::{marks, own_process, state};
 
 /// Set on the shadow, and the stack follows.
 const SET: [(c_int, &[c_int]); 4] = [
@@ -72,9 +73,25 @@ pub unsafe fn set(
     (value, length): (*const c_void, socklen_t),
     original: impl FnOnce() -> c_int,
 ) -> c_int {
-    if own_process::is_borrowed() || !SET.iter().any(|(of, options)| *of == level && options.contains(&option)) {
+    let is_in =
+        |table: &[(c_int, &[c_int])]| table.iter().any(|(of, options)| *of == level && options.contains(&option));
+    if own_process::is_borrowed() || !marks::is_stream(fd) || !is_in(&SET) {
         adoption::release(fd);
-        return original();
+        let result = original();
+        if result != 0 {
+            return result;
+        }
+        let is_known = match (level, option) {
+            // SAFETY: the caller's; the kernel has read so many bytes there.
+            (libc::IPPROTO_TCP, libc::TCP_CONGESTION) => {
+                is_of_stack(unsafe { std::slice::from_raw_parts(value.cast::<u8>(), length as usize) })
+            }
+            _ => is_in(&SET) || is_in(&KNOWN),
+        };
+        if !is_known {
+            adoption::leave_for_option(fd);
+        }
+        return result;
     }
     deferral::inside_deep(|| {
         state::with(|sockets| sockets.claim_stream(fd));
@@ -91,6 +108,12 @@ pub unsafe fn set(
         }
         result
     })
+}
+
+/// Whether a congestion control is one that the stack has, by a name as the kernel takes it: with or without a byte of 0 behind it.
+fn is_of_stack(name: &[u8]) -> bool {
+    let name = name.split(|byte| *byte == 0).next().unwrap_or_default();
+    CONGESTION_CONTROLS.contains(&name)
 }
 
 /// getsockopt(2) of level IPPROTO_TCP on a connection; `original` makes the call.
@@ -245,5 +268,14 @@ mod tests {
         let mut told = [0; 70];
         amend(&mut told, &TcpInfo { smoothed_round_trip_ns: 5000, ..TcpInfo::default() });
         assert_eq!(told, [0; 70].map(|_: u8| 0), "a half of the round trip is not told");
+    }
+
+    #[test]
+    fn congestion_controls_of_the_stack_are_known_by_their_names() {
+        for (name, is_known) in
+            [("cubic", true), ("cubic\0", true), ("reno\0x", true), ("bbr", false), ("cub", false), ("", false)]
+        {
+            assert_eq!(is_of_stack(name.as_bytes()), is_known, "{name:?}");
+        }
     }
 }

@@ -170,12 +170,16 @@ pub const CONNECTIONS: &[(&str, Connection)] = &[
     ),
     ("`sendfile` of up to 64 KiB of a regular file", Connection::Carried),
     (
-        "any other `setsockopt`, or `getsockopt` of level `IPPROTO_TCP`; `connect`; a longer `sendfile`",
+        "`setsockopt` with an option that says nothing of an established connection (`TCP_SYNCNT`, `SO_REUSEPORT`, `SO_BUSY_POLL` and the like), or `TCP_CONGESTION` with `cubic` or `reno`; any other `getsockopt` of level `IPPROTO_TCP`; `connect`; a longer `sendfile`",
         Connection::Released,
     ),
     (
-        "as long as one is set: `TCP_INQ`, `SO_OOBINLINE`, `SO_ZEROCOPY`, `SO_TIMESTAMP` and its kin, `SO_MARK`, `SO_MAX_PACING_RATE`, `IP_MINTTL`, `IPV6_MINHOPCOUNT`",
-        Connection::Released,
+        "one of these is set: `TCP_ULP`, `TCP_INQ`, `SO_OOBINLINE`, `SO_ZEROCOPY`, `SO_TIMESTAMP` and its kin, `SO_MARK`, `SO_MAX_PACING_RATE`, `SO_BINDTODEVICE`, `SO_ATTACH_FILTER`, `SO_ATTACH_BPF`, `IP_MINTTL`, `IPV6_MINHOPCOUNT`, `IP_TRANSPARENT`, `IP_MTU_DISCOVER` other than `IP_PMTUDISC_WANT`, `IP_OPTIONS`, headers of IPv6",
+        Connection::Left,
+    ),
+    (
+        "any other `setsockopt`, such as `TCP_MD5SIG`, `TCP_WINDOW_CLAMP`, or `TCP_CONGESTION` with another name; of a listener, what it accepts",
+        Connection::Left,
     ),
     ("the interface goes down, its port is lost, or the agent ends", Connection::Released),
     (

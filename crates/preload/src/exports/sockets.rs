@@ -127,7 +127,7 @@ pub unsafe extern "C-unwind" fn setsockopt(
 ) -> c_int {
     // SAFETY: the caller's, as for the C function.
     let original = || unsafe { real::setsockopt(fd, level, option, value, length) };
-    if marks::is_stream(fd) {
+    if marks::is_any_stream(fd) {
         // SAFETY: as above.
         return unsafe { stream_options::set(fd, (level, option), (value, length), original) };
     }

@@ -4,14 +4,14 @@ use std::time::Duration;
 
 use nearwire_stack::{Keepalive, TcpOptions};
 use nearwire_sys::descriptor::Descriptor;
-use nearwire_sys::socket::{buffer_locks, int_option};
+use nearwire_sys::socket::{buffer_locks, int_option, option_bytes};
 use rustix::fs::{OFlags, fcntl_getfl};
 use rustix::net::sockopt::{self, Timeout, ip_tos, tcp_nodelay};
 
 use crate::reason::{Reason, Why};
 
 /// Options that the stack has not: level, name, and the value that asks for nothing. With any other the kernel serves the socket.
-const ONLY_KERNEL: [(i32, i32, i32); 8] = [
+const ONLY_KERNEL: [(i32, i32, i32); 9] = [
     (libc::IPPROTO_TCP, libc::TCP_INQ, 0),
     (libc::SOL_SOCKET, libc::SO_MARK, 0),
     (libc::SOL_SOCKET, libc::SO_OOBINLINE, 0),
@@ -21,10 +21,35 @@ const ONLY_KERNEL: [(i32, i32, i32); 8] = [
     (libc::SOL_SOCKET, libc::SO_TIMESTAMPING, 0),
     // Bytes leave as fast as they can.
     (libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE, -1),
+    // Its way is not the route's.
+    (libc::SOL_SOCKET, SO_BINDTOIFINDEX, 0),
 ];
-/// Of those, which each family has: packets that come from further away are dropped (RFC 5082).
-const LEAST_HOPS_V4: (i32, i32, i32) = (libc::IPPROTO_IP, libc::IP_MINTTL, 0);
-const LEAST_HOPS_V6: (i32, i32, i32) = (libc::IPPROTO_IPV6, libc::IPV6_MINHOPCOUNT, 0);
+/// Of those, which each family has: packets that come from further away are dropped (RFC 5082), an address is not the host's, and each router may divide
+/// packets or none may, whatever the way takes.
+const ONLY_KERNEL_V4: [(i32, i32, i32); 3] = [
+    (libc::IPPROTO_IP, libc::IP_MINTTL, 0),
+    (libc::IPPROTO_IP, libc::IP_TRANSPARENT, 0),
+    (libc::IPPROTO_IP, libc::IP_MTU_DISCOVER, libc::IP_PMTUDISC_WANT),
+];
+const ONLY_KERNEL_V6: [(i32, i32, i32); 3] = [
+    (libc::IPPROTO_IPV6, libc::IPV6_MINHOPCOUNT, 0),
+    (libc::IPPROTO_IPV6, libc::IPV6_TRANSPARENT, 0),
+    (libc::IPPROTO_IPV6, libc::IPV6_MTU_DISCOVER, libc::IPV6_PMTUDISC_WANT),
+];
+/// Those that have no bytes where they ask for nothing: what is between the program and TCP (as TLS by the kernel), and what each packet has beside its
+/// header.
+const EMPTY: (i32, i32) = (libc::IPPROTO_TCP, libc::TCP_ULP);
+const EMPTY_V4: [(i32, i32); 1] = [(libc::IPPROTO_IP, libc::IP_OPTIONS)];
+const EMPTY_V6: [(i32, i32); 4] = [
+    (libc::IPPROTO_IPV6, libc::IPV6_HOPOPTS),
+    (libc::IPPROTO_IPV6, libc::IPV6_RTHDRDSTOPTS),
+    (libc::IPPROTO_IPV6, libc::IPV6_RTHDR),
+    (libc::IPPROTO_IPV6, libc::IPV6_DSTOPTS),
+];
+/// `SO_GET_FILTER` of include/uapi/asm-generic/socket.h.
+const SO_GET_FILTER: i32 = libc::SO_ATTACH_FILTER;
+/// Of include/uapi/asm-generic/socket.h.
+const SO_BINDTOIFINDEX: i32 = 62;
 /// Of `SO_BUF_LOCK` (`SOCK_SNDBUF_LOCK`, `SOCK_RCVBUF_LOCK`).
 const SENDING_LOCKED: i32 = 1;
 const RECEIVING_LOCKED: i32 = 2;
@@ -50,12 +75,7 @@ impl StreamOptions {
     pub(super) fn read(shadow: Descriptor, is_v4: bool, has_keepalive: bool) -> Result<StreamOptions, Why> {
         let int = |level, name| int_option(shadow, level, name).map_err(|_| Why::from(Reason::EngineFailed));
         let tcp_int = |name| int(libc::IPPROTO_TCP, name);
-        let least_hops = if is_v4 { LEAST_HOPS_V4 } else { LEAST_HOPS_V6 };
-        for (level, name, nothing) in ONLY_KERNEL.into_iter().chain([least_hops]) {
-            if int(level, name)? != nothing {
-                return Err(Why::option(level, name));
-            }
-        }
+        has_only_known(shadow, is_v4)?;
         let seconds_ns = |seconds: i32| u64::try_from(seconds).unwrap_or(0) * 1_000_000_000;
         let keepalive = match has_keepalive {
             false => None,
@@ -99,6 +119,27 @@ impl StreamOptions {
     }
 }
 
+/// Whether the socket has no option that the stack has not.
+fn has_only_known(shadow: Descriptor, is_v4: bool) -> Result<(), Why> {
+    let failed = |_| Why::from(Reason::EngineFailed);
+    for (level, name, nothing) in ONLY_KERNEL.into_iter().chain(if is_v4 { ONLY_KERNEL_V4 } else { ONLY_KERNEL_V6 }) {
+        if int_option(shadow, level, name).map_err(failed)? != nothing {
+            return Err(Why::option(level, name));
+        }
+    }
+    let of_family: &[(i32, i32)] = if is_v4 { &EMPTY_V4 } else { &EMPTY_V6 };
+    for (level, name) in of_family.iter().copied().chain([EMPTY]) {
+        if option_bytes(shadow, level, name, &mut [0; 64]).map_err(failed)? != 0 {
+            return Err(Why::option(level, name));
+        }
+    }
+    // How many instructions, asked for without room for any. Of a program by bpf(2) the kernel tells nothing.
+    match option_bytes(shadow, libc::SOL_SOCKET, SO_GET_FILTER, &mut []) {
+        Ok(0) => Ok(()),
+        _ => Err(Reason::AttachedFilter.into()),
+    }
+}
+
 /// By TCP_NOTSENT_LOWAT, where that says something, else by the host. Its setting may have changed since it was last asked for.
 fn unsent_most_bytes(of_socket: u32) -> u32 {
     const OF_HOST: &str = "/proc/sys/net/ipv4/tcp_notsent_lowat";
@@ -125,6 +166,7 @@ mod tests {
     use std::os::fd::AsRawFd;
 
     use super::*;
+    use nearwire_sys::socket::set_int_option;
 
     #[test]
     fn connection_whose_program_set_how_far_packets_go_keeps_that() {
@@ -142,5 +184,58 @@ mod tests {
             set.unwrap();
             assert_eq!(read(), Some(5), "{address}");
         }
+    }
+
+    type Set<'a> = (&'a str, &'a dyn Fn(&TcpStream));
+
+    fn connected(address: &str) -> (TcpListener, TcpStream) {
+        let listener = TcpListener::bind(address).unwrap();
+        let stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        (listener, stream)
+    }
+
+    #[track_caller]
+    fn is_the_kernels(address: &str, options: &[Set]) {
+        for (name, set) in options {
+            let (_listener, stream) = connected(address);
+            let read = || {
+                let is_v4 = stream.local_addr().unwrap().is_ipv4();
+                StreamOptions::read(Descriptor::new(stream.as_raw_fd()).unwrap(), is_v4, false)
+            };
+            assert!(read().is_ok(), "{address}: {name} before it is set");
+            set(&stream);
+            assert!(read().is_err(), "{address}: {name}");
+        }
+    }
+
+    #[test]
+    fn connection_with_an_option_that_only_the_kernel_has_is_not_adopted() {
+        if !rustix::process::geteuid().is_root() {
+            return println!("SKIP: options that need root");
+        }
+        let set = |stream: &TcpStream, level, option, value| set_int_option(stream, level, option, value).unwrap();
+        let interface = &|stream: &TcpStream| set(stream, libc::SOL_SOCKET, SO_BINDTOIFINDEX, 1);
+        let urgent = &|stream: &TcpStream| set(stream, libc::SOL_SOCKET, libc::SO_OOBINLINE, 1);
+        let both: [Set; 2] = [("SO_BINDTODEVICE", interface), ("SO_OOBINLINE", urgent)];
+        is_the_kernels("127.0.0.1:0", &both);
+        is_the_kernels("[::1]:0", &both);
+        is_the_kernels(
+            "127.0.0.1:0",
+            &[
+                ("IP_TRANSPARENT", &|stream| set(stream, libc::IPPROTO_IP, libc::IP_TRANSPARENT, 1)),
+                ("IP_MINTTL", &|stream| set(stream, libc::IPPROTO_IP, libc::IP_MINTTL, 200)),
+                ("IP_MTU_DISCOVER", &|stream| set(stream, libc::IPPROTO_IP, libc::IP_MTU_DISCOVER, 0)),
+                // Four times IPOPT_NOOP.
+                ("IP_OPTIONS", &|stream| set(stream, libc::IPPROTO_IP, libc::IP_OPTIONS, 0x0101_0101)),
+            ],
+        );
+        is_the_kernels(
+            "[::1]:0",
+            &[
+                ("IPV6_TRANSPARENT", &|stream| set(stream, libc::IPPROTO_IPV6, libc::IPV6_TRANSPARENT, 1)),
+                ("IPV6_MINHOPCOUNT", &|stream| set(stream, libc::IPPROTO_IPV6, libc::IPV6_MINHOPCOUNT, 200)),
+                ("IPV6_MTU_DISCOVER", &|stream| set(stream, libc::IPPROTO_IPV6, libc::IPV6_MTU_DISCOVER, 0)),
+            ],
+        );
     }
 }
