@@ -82,8 +82,8 @@ pub unsafe fn set(
             return result;
         }
         let is_known = match (level, option) {
-            // SAFETY: the caller's; the kernel has read so many bytes there.
             (libc::IPPROTO_TCP, libc::TCP_CONGESTION) => {
+                // SAFETY: the caller's; the kernel has read so many bytes there.
                 is_of_stack(unsafe { std::slice::from_raw_parts(value.cast::<u8>(), length as usize) })
             }
             _ => is_in(&SET) || is_in(&KNOWN),
