@@ -15,7 +15,7 @@ use self::layout::{Field, Reader, layout};
 pub use self::layout::{Malformed, Text};
 
 /// The version of everything in this file. [`Request::Hello`] stays readable in all versions.
-pub const VERSION: u16 = 10;
+pub const VERSION: u16 = 11;
 /// The longest message.
 pub const MESSAGE_MOST_BYTES: usize = 32 * 1024;
 /// The longest datagram that [`Request::GiveBack`] has room for.
@@ -428,6 +428,12 @@ layout! {
         27 => NoSuchConnection {
             /// What was asked.
             connection: u32,
+        },
+        /// The kernel changes the packets of a connection on their way, or would take them for others'.
+        #[error("the kernel has to see the packets of the connection: {words}")]
+        28 => PacketsChanged {
+            /// Why.
+            words: Words,
         },
         /// [`Request::GiveBack`] of what is not for the socket alone, or the kernel refuses it.
         #[error("the datagram was not given to the kernel: it is not for that socket alone, or the kernel refuses it")]

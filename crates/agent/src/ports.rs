@@ -121,6 +121,14 @@ pub trait Ports {
     /// Takes a flow from an owner.
     fn close_flow(&mut self, ifindex: u32, flow: &Addresses, owner: FlowOwner);
 
+    /// Packets of a connection are to pass by the kernel.
+    ///
+    /// # Errors
+    /// They cannot: it changes them, or has to see them.
+    fn leave_packet_path(&mut self, _flow: ExactFlow) -> Result<(), Cause> {
+        Ok(())
+    }
+
     /// Has frames of a connection on an interface go to a share. Whether it is done: if not, nothing has changed, and [`Finished::Awake`] follows.
     ///
     /// # Errors

@@ -239,6 +239,14 @@ pub enum PortError {
         /// It is the socket.
         is_socket_shared: bool,
     },
+    /// The kernel changes a connection's packets on their way, or has to see them.
+    #[error("take a TCP connection on {interface}: {words}")]
+    PacketsChanged {
+        /// The interface.
+        interface: String,
+        /// Why, in the agent's words.
+        words: String,
+    },
     /// Connections of TCP are taken where an agent outlives the program.
     #[error(
         "take a TCP connection on {interface}: no agent has the port, which would end the connection when the program dies"

@@ -158,6 +158,8 @@ worded! {
         OtherThread => "several threads of the program use connections, and would wait for each other",
         /// `spin = "auto"`.
         SeveralAtOnce => "the kernel passes more messages of the connections that its thread waits for at once",
+        /// NAT, or connection tracking that cannot be told, or policies of IPsec.
+        PacketsChanged => "the kernel changes its packets, or has to see them (NAT, connection tracking, IPsec)",
     }
 }
 
@@ -180,6 +182,7 @@ impl Reason {
             PortError::FlowShared { .. } => Reason::SharedPort,
             PortError::HolderGone { .. } => Reason::AgentGone,
             PortError::NoConnections { .. } => Reason::NoAgent,
+            PortError::PacketsChanged { .. } => Reason::PacketsChanged,
             PortError::Kernel { source, .. } if is_descriptor_limit(source) => Reason::DescriptorLimit,
             PortError::ProgramRejected { source, .. } if is_descriptor_limit(&source.source) => Reason::DescriptorLimit,
             _ => Reason::XdpRefused,

@@ -6,11 +6,11 @@ use std::io;
 use std::os::fd::OwnedFd;
 
 use rustix::net::netlink::GENERIC;
-use rustix::net::{RecvFlags, SendFlags, recv, send};
 
 use crate::netlink;
-use crate::netlink::message::{Attributes, DATAGRAM_BYTES_MAX, Messages, Request};
+use crate::netlink::message::Attributes;
 
+pub use crate::netlink::Answers;
 pub use crate::netlink::message::{attribute, nest};
 
 /// `struct genlmsghdr`.
@@ -20,17 +20,6 @@ const CONTROLLER: u16 = 0x10;
 const GET_FAMILY: u8 = 3;
 const FAMILY_ID: u16 = 1;
 const FAMILY_NAME: u16 = 2;
-/// More answers than any interface has queues.
-const ANSWERS_MAX: usize = 1 << 16;
-
-/// How many answers a question has.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Answers {
-    /// One.
-    One,
-    /// A dump.
-    Many,
-}
 
 /// A family of the calling thread's network namespace.
 #[derive(Debug)]
@@ -58,36 +47,9 @@ impl Family {
     /// # Errors
     /// What the kernel answered, or that the answer is not one of netlink.
     pub fn ask(&self, command: u8, answers: Answers, attributes: &[u8]) -> io::Result<Vec<Vec<u8>>> {
-        let answers = if answers == Answers::Many { libc::NLM_F_DUMP } else { libc::NLM_F_ACK };
-        let question = question(self.id, (libc::NLM_F_REQUEST | answers) as u16, command, attributes);
-        send(&self.socket, &question, SendFlags::empty())?;
-        let mut found = Vec::new();
-        let mut buffer = vec![0; DATAGRAM_BYTES_MAX];
-        while found.len() < ANSWERS_MAX {
-            // The kernel has answered before send(2) returns.
-            let (len_bytes, _) = recv(&self.socket, &mut buffer[..], RecvFlags::DONTWAIT)?;
-            if take_answers(&buffer[..len_bytes], &mut found)? {
-                return Ok(found);
-            }
-        }
-        Err(io::Error::other("too many answers"))
+        let payload = [&[command, 1, 0, 0], attributes].concat();
+        netlink::ask(&self.socket, self.id, answers, &payload, HEADER_BYTES)
     }
-}
-
-/// A message with these attributes. Sequence 0: the socket has one question at a time.
-fn question(family: u16, flags: u16, command: u8, attributes: &[u8]) -> Vec<u8> {
-    Request::new(family, flags, 0, &[&[command, 1, 0, 0], attributes].concat()).into_bytes()
-}
-
-/// Takes the answers out of a datagram; `true` after the last.
-fn take_answers(datagram: &[u8], found: &mut Vec<Vec<u8>>) -> io::Result<bool> {
-    for message in Messages::new(datagram) {
-        match i32::from(message.kind) {
-            libc::NLMSG_ERROR | libc::NLMSG_DONE => return message.verdict().map(|()| true).map_err(io::Error::from),
-            _ => found.push(message.attributes(HEADER_BYTES).0.to_vec()),
-        }
-    }
-    Ok(false)
 }
 
 /// The number in the attribute of this kind, of 1, 2, 4 or 8 bytes.
@@ -106,7 +68,13 @@ pub fn number(attributes: &[u8], kind: u16) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::netlink::message::Request;
+    use crate::netlink::take_answers;
     use proptest::prelude::*;
+
+    fn question(family: u16, flags: u16, command: u8, attributes: &[u8]) -> Vec<u8> {
+        Request::new(family, flags, 0, &[&[command, 1, 0, 0], attributes].concat()).into_bytes()
+    }
 
     #[test]
     fn numbers_of_every_length_are_found_behind_others() {
@@ -126,7 +94,7 @@ mod tests {
     /// The number in the first answer of a datagram.
     fn answered(datagram: &[u8], kind: u16) -> io::Result<u64> {
         let mut found = Vec::new();
-        take_answers(datagram, &mut found)?;
+        take_answers(datagram, HEADER_BYTES, &mut found)?;
         found.first().and_then(|answer| number(answer, kind)).ok_or_else(|| io::ErrorKind::InvalidData.into())
     }
 
@@ -162,7 +130,7 @@ mod tests {
         fn any_bytes_in_an_answer_never_panic(bytes: Vec<u8>, length in 0..40u32, kind in 0..5u16) {
             let _ = number(&bytes, kind);
             let datagram = [&length.to_ne_bytes()[..], &kind.to_ne_bytes(), &bytes].concat();
-            let _ = take_answers(&datagram, &mut Vec::new());
+            let _ = take_answers(&datagram, HEADER_BYTES, &mut Vec::new());
         }
     }
 }

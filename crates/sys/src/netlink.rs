@@ -18,6 +18,8 @@ use message::{DATAGRAM_BYTES_MAX, Message, Messages, Request};
 
 /// The only message of its socket, so any number will do.
 const SEQUENCE: u32 = 1;
+/// More answers than any interface has queues.
+const ANSWERS_MAX: usize = 1 << 16;
 
 /// Opens a socket of a protocol (`None`: NETLINK_ROUTE) in the network namespace of the calling thread, connected to the kernel.
 ///
@@ -55,6 +57,67 @@ pub fn dump(
             }
         }
     }
+}
+
+/// How many answers a question has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Answers {
+    /// One, or none where something is to be done.
+    One,
+    /// A dump.
+    Many,
+}
+
+/// Asks on a socket of [`open`] that has no other question, and gives what stands behind a header of `header_bytes` in each answer. `payload` is
+/// a header and attributes.
+///
+/// # Errors
+/// What the kernel answered, or that the answer is not one of netlink.
+pub fn ask(
+    socket: impl AsFd,
+    kind: u16,
+    answers: Answers,
+    payload: &[u8],
+    header_bytes: usize,
+) -> io::Result<Vec<Vec<u8>>> {
+    let answers = if answers == Answers::Many { libc::NLM_F_DUMP } else { libc::NLM_F_ACK };
+    // Sequence 0: the socket has one question at a time.
+    let question = Request::new(kind, (libc::NLM_F_REQUEST | answers) as u16, 0, payload).into_bytes();
+    send(&socket, &question, SendFlags::empty())?;
+    let mut found = Vec::new();
+    let mut buffer = vec![0; DATAGRAM_BYTES_MAX];
+    while found.len() < ANSWERS_MAX {
+        // The kernel has answered before send(2) returns.
+        let (len_bytes, _) = recv(&socket, &mut buffer[..], RecvFlags::DONTWAIT)?;
+        if take_answers(&buffer[..len_bytes], header_bytes, &mut found)? {
+            return Ok(found);
+        }
+    }
+    Err(io::Error::other("too many answers"))
+}
+
+/// Takes the answers out of a datagram; `true` after the last.
+pub(crate) fn take_answers(datagram: &[u8], header_bytes: usize, found: &mut Vec<Vec<u8>>) -> io::Result<bool> {
+    for message in Messages::new(datagram) {
+        match i32::from(message.kind) {
+            libc::NLMSG_ERROR | libc::NLMSG_DONE => return message.verdict().map(|()| true).map_err(io::Error::from),
+            _ => found.push(message.attributes(header_bytes).0.to_vec()),
+        }
+    }
+    Ok(false)
+}
+
+/// Whether a part of the kernel that can be a module is certainly not there: asking for it would have it loaded.
+#[must_use]
+pub fn is_module_absent(module: &str) -> bool {
+    // A kernel without modules has no such file.
+    let Ok(loaded) = std::fs::read_to_string("/proc/modules") else { return false };
+    if loaded.lines().any(|line| line.split(' ').next() == Some(module)) {
+        return false;
+    }
+    let release = rustix::system::uname().release().to_string_lossy().into_owned();
+    let built_in = std::fs::read_to_string(format!("/lib/modules/{release}/modules.builtin"));
+    built_in.is_ok_and(|files| !files.lines().any(|file| file.ends_with(&format!("/{module}.ko"))))
 }
 
 /// `NETLINK_ADD_MEMBERSHIP`: hears what the kernel says to this group, also where its number is above the 32 that

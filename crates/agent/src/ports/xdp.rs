@@ -31,6 +31,7 @@ use rustix::net::{AddressFamily, RecvFlags, SocketFlags, SocketType, bind, recv,
 use self::thread::{Given, Held, PortThread, Teller, Told, What, why_no_shares};
 use super::{Finished, FlowOwner, Opened, Ports, Wanted};
 use crate::message::{Addresses, Cause, Text};
+use crate::packet_path::PacketPath;
 
 /// `RTNLGRP_LINK`.
 const LINK_NEWS: u32 = 1;
@@ -52,6 +53,7 @@ pub struct XdpPorts {
     /// Interfaces whose port is served no more, with the reason.
     lost: Vec<(String, Cause)>,
     links: OwnedFd,
+    packet_path: PacketPath,
     /// Until then the agent's predecessor may still be there.
     young_until: Instant,
 }
@@ -118,6 +120,7 @@ impl XdpPorts {
             told,
             lost: Vec::new(),
             links,
+            packet_path: PacketPath::default(),
             young_until: Instant::now() + PREDECESSOR_ENDS_WITHIN,
         })
     }
@@ -234,6 +237,10 @@ impl Ports for XdpPorts {
         }
         self.flow_came(ifindex, owner);
         Ok(())
+    }
+
+    fn leave_packet_path(&mut self, flow: ExactFlow) -> Result<(), Cause> {
+        self.packet_path.leave(&flow)
     }
 
     fn open_connection(&mut self, ifindex: u32, flow: ExactFlow, share: u32) -> Result<bool, Cause> {

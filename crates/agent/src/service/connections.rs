@@ -138,7 +138,7 @@ impl<P: Ports, J: Judge> Service<P, J> {
             }
             self.take_connection(number);
         }
-        Ok(())
+        self.ports.leave_packet_path(flow)
     }
 
     /// Does to a connection what changes of its owner need. A program may thaw what another agent has frozen for it, also where it has ended since, and else

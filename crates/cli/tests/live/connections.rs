@@ -148,6 +148,80 @@ fn connection_whose_program_clamps_its_window_is_the_kernels() {
     assert!(shown["counters"]["connections_adopted"].as_u64().is_none_or(|count| count == 0), "{shown:#}");
 }
 
+/// Runs `nft` or `ip` at the near end.
+fn at_near_end(bed: &Bed, program: &str, arguments: &[&str]) {
+    let run = || Command::new(program).args(arguments).output();
+    let output = bed.cable.near().namespace.enter(run).unwrap().unwrap();
+    assert!(output.status.success(), "{program} {arguments:?}: {output:?}");
+}
+
+/// Exchanges so much that connection tracking, had it seen the beginning alone, would call what follows invalid.
+fn exchange_much(echo: &mut Echo) {
+    let sent = vec![7; 60_000];
+    let mut answer = vec![0; sent.len()];
+    for _ in 0..50 {
+        echo.far.write_all(&sent).unwrap();
+        echo.far.read_exact(&mut answer).unwrap();
+        assert!(answer == sent);
+    }
+}
+
+#[test]
+fn firewall_that_follows_connections_lets_the_end_of_an_adopted_one_pass() {
+    let Some(bed) = Bed::lay() else { return };
+    let rules = "table inet f { chain in { type filter hook input priority 0; policy drop; iif lo accept; \
+                 meta l4proto ipv6-icmp accept; ct state established accept; ct state invalid counter drop; \
+                 tcp dport 7000 tcp flags syn / fin,syn,rst,ack accept; counter drop; }; }";
+    at_near_end(&bed, "nft", &[rules]);
+    let mut echo = echo(&bed, by_agent(&bed));
+    assert_eq!(echo.connections(), [1, 0]);
+    exchange_much(&mut echo);
+    let Echo { program, mut far } = echo;
+    far.shutdown(std::net::Shutdown::Write).unwrap();
+    assert_eq!(far.read(&mut [0; 10]).unwrap(), 0, "the near end hears of the far end's end, and ends too");
+    assert!(String::from_utf8_lossy(&program.end().stdout).contains("ended"));
+}
+
+#[test]
+fn connection_whose_addresses_are_translated_is_the_kernels() {
+    let Some(bed) = Bed::lay() else { return };
+    let rules = "table ip n { chain p { type nat hook prerouting priority -100; tcp dport 7001 redirect to :7000; }; }";
+    at_near_end(&bed, "nft", &[rules]);
+    let mut program = by_agent(&bed);
+    program.step();
+    let address = (bed.cable.near().ipv4, 7001);
+    let far = bed.cable.far().namespace.enter(|| TcpStream::connect(address)).unwrap().unwrap();
+    far.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+    let mut echo = Echo { program, far };
+    exchange_much(&mut echo);
+    let shown = status_of(&echo.program.pid());
+    assert!(shown.to_string().contains("NAT"), "{shown:#}");
+    assert_eq!(echo.connections(), [0, 0], "{shown:#}");
+}
+
+#[test]
+fn connection_that_ipsec_is_for_is_the_kernels() {
+    let Some(bed) = Bed::lay() else { return };
+    let (near, far) = (bed.cable.near().ipv4.to_string(), bed.cable.far().ipv4.to_string());
+    let add = |to: &str| {
+        let mut policy = vec!["xfrm", "policy", "add", "dir", "out", "src", &near, "dst", to];
+        // `use`: without an association what is sent passes as it is.
+        policy.extend("tmpl src 0.0.0.0 dst 0.0.0.0 proto esp mode transport level use".split(' '));
+        at_near_end(&bed, "ip", &policy);
+    };
+    add("192.0.2.7");
+    let mut other = echo(&bed, by_agent(&bed));
+    exchange_much(&mut other);
+    assert_eq!(other.connections(), [1, 0], "the policy is for other addresses");
+    drop(other);
+    add(&far);
+    let mut echo = echo(&bed, by_agent(&bed));
+    exchange_much(&mut echo);
+    let shown = status_of(&echo.program.pid());
+    assert!(shown.to_string().contains("IPsec"), "{shown:#}");
+    assert_eq!(echo.connections(), [0, 0], "{shown:#}");
+}
+
 #[test]
 fn agent_killed_the_kernel_goes_on_with_adopted_connections() {
     let Some(bed) = Bed::lay() else { return };

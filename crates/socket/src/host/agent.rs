@@ -44,6 +44,7 @@ impl NotDone {
                 Cause::SocketShared { .. } | Cause::AddressShared { .. } | Cause::Stranger { .. },
                 words,
             ) => PortError::FlowShared { interface, words, is_socket_shared },
+            NotDone::Refused(Cause::PacketsChanged { .. }, words) => PortError::PacketsChanged { interface, words },
             NotDone::Refused(_, words) => PortError::ShareRefused { interface, words },
         }
     }

@@ -19,15 +19,3 @@ pub(super) fn dump(
         outcome => outcome,
     }
 }
-
-/// Whether a part of the kernel that can be a module is certainly not there: asking for it would have it loaded.
-pub(super) fn is_absent(module: &str) -> bool {
-    // A kernel without modules has no such file.
-    let Ok(loaded) = std::fs::read_to_string("/proc/modules") else { return false };
-    if loaded.lines().any(|line| line.split(' ').next() == Some(module)) {
-        return false;
-    }
-    let release = rustix::system::uname().release().to_string_lossy().into_owned();
-    let built_in = std::fs::read_to_string(format!("/lib/modules/{release}/modules.builtin"));
-    built_in.is_ok_and(|files| !files.lines().any(|file| file.ends_with(&format!("/{module}.ko"))))
-}

@@ -3,10 +3,11 @@
 
 use std::io;
 
+use nearwire_sys::netlink::is_module_absent;
 use nearwire_sys::netlink::message::{Attributes, Message};
 
 use super::PacketFilter;
-use super::netlink::{dump, is_absent};
+use super::netlink::dump;
 
 const NFNL_SUBSYS_NFTABLES: u16 = 10;
 const NFT_MSG_GETCHAIN: u16 = 4;
@@ -33,7 +34,7 @@ const IP_HOOKS: [Option<&str>; 6] =
 
 pub(super) fn read() -> io::Result<Vec<PacketFilter>> {
     let mut found = Vec::new();
-    if is_absent("nf_tables") {
+    if is_module_absent("nf_tables") {
         return Ok(found);
     }
     let kind = NFNL_SUBSYS_NFTABLES << 8 | NFT_MSG_GETCHAIN;

@@ -2,8 +2,10 @@
 
 use std::io;
 
+use nearwire_sys::netlink::is_module_absent;
+
 use super::PacketFilter;
-use super::netlink::{dump, is_absent};
+use super::netlink::dump;
 
 const XFRM_MSG_GETPOLICY: u16 = 0x15;
 /// `struct xfrm_userpolicy_id`: a selector, an index and a direction.
@@ -14,7 +16,7 @@ const DIRECTION_AT: usize = 160;
 const DIRECTIONS: [u8; 2] = [0, 1];
 
 pub(super) fn read() -> io::Result<Vec<PacketFilter>> {
-    if is_absent("xfrm_user") {
+    if is_module_absent("xfrm_user") {
         return Ok(Vec::new());
     }
     let mut count = 0;
