@@ -2,7 +2,7 @@
 //!
 //! Programs do so by liburing, which has the instruction in its own text, or by code of that kind in theirs.
 
-use std::io::BufRead;
+use memchr::memmem;
 
 /// How many bytes behind the number of a call its instruction is looked for: arguments are put into registers in between.
 pub(super) const INSTRUCTION_WITHIN_BYTES: usize = 64;
@@ -16,11 +16,10 @@ pub fn is_set_up_by(text: &[u8]) -> bool {
     const MOV_EAX: [u8; 1] = [0xb8];
     const MOV_RAX: [u8; 3] = [0x48, 0xc7, 0xc0];
     const SYSCALL: [u8; 2] = [0x0f, 0x05];
-    places_of(NUMBER[0], text).any(|at| {
+    memmem::find_iter(text, &NUMBER).any(|at| {
         let behind = &text[at..];
         let behind = behind.get(..NUMBER.len() + INSTRUCTION_WITHIN_BYTES).unwrap_or(behind);
-        behind.starts_with(&NUMBER)
-            && (text[..at].ends_with(&MOV_EAX) || text[..at].ends_with(&MOV_RAX))
+        (text[..at].ends_with(&MOV_EAX) || text[..at].ends_with(&MOV_RAX))
             && behind.windows(SYSCALL.len()).any(|code| code == SYSCALL)
     })
 }
@@ -34,23 +33,13 @@ pub fn is_set_up_by(text: &[u8]) -> bool {
     const MOV_W8: u32 = 0x5280_0000 | (libc::SYS_io_uring_setup as u32) << 5 | 8;
     const WIDE: u32 = 1 << 31;
     const SVC_0: u32 = 0xd400_0001;
-    places_of(MOV_W8.to_le_bytes()[0], text).any(|at| {
+    // Which of the two it is stands in the last byte.
+    memmem::find_iter(text, &MOV_W8.to_le_bytes()[..3]).any(|at| {
         let code = |at: usize| text.get(at..at + 4)?.first_chunk().map(|code| u32::from_le_bytes(*code));
         let mut behind = (at + 4..at + 4 + INSTRUCTION_WITHIN_BYTES).step_by(4);
         at % 4 == 0
             && code(at).is_some_and(|found| found & !WIDE == MOV_W8)
             && behind.any(|next| code(next) == Some(SVC_0))
-    })
-}
-
-/// Where a byte is. Programs have tens of MB of text, so the standard library looks for it, many bytes at a time.
-fn places_of(wanted: u8, text: &[u8]) -> impl Iterator<Item = usize> + '_ {
-    let mut rest = text;
-    std::iter::from_fn(move || {
-        // Reading of memory does not fail.
-        let skipped = rest.skip_until(wanted).ok()?;
-        let at = (text.len() - rest.len()).checked_sub(1)?;
-        (skipped > 0 && text[at] == wanted).then_some(at)
     })
 }
 

@@ -14,8 +14,8 @@ const PIECE_BYTES: usize = 1 << 20;
 
 static SPARE: Spare = Spare(Mutex::new(None));
 
-/// Held while it is found: a port that wants memory meanwhile waits, which is shorter than to find its own.
-struct Spare(Mutex<Option<OwnedFd>>);
+/// With its length. Held while it is found: a port that wants memory meanwhile waits, which is shorter than to find its own.
+struct Spare(Mutex<Option<(OwnedFd, usize)>>);
 
 /// Finds so much packet memory for the next port of this process that wants ordinary pages; it takes what it needs of it.
 ///
@@ -25,19 +25,20 @@ pub fn prepare_memory(length_bytes: usize) -> io::Result<()> {
     SPARE.prepare(length_bytes)
 }
 
-/// A file for packet memory, zero as far as it goes, with `pages` of a kind.
-pub(super) fn take(pages: MemfdFlags) -> io::Result<OwnedFd> {
-    let spare = if pages.is_empty() { SPARE.take() } else { None };
+/// A file for packet memory, zero as far as it goes, with `pages` of a kind, which is to be `length_bytes` long.
+pub(super) fn take(pages: MemfdFlags, length_bytes: usize) -> io::Result<OwnedFd> {
+    let spare = if pages.is_empty() { SPARE.take(length_bytes) } else { None };
     spare.map_or_else(|| make(pages), Ok)
 }
 
 impl Spare {
-    fn lock(&self) -> MutexGuard<'_, Option<OwnedFd>> {
+    fn lock(&self) -> MutexGuard<'_, Option<(OwnedFd, usize)>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn take(&self) -> Option<OwnedFd> {
-        self.lock().take()
+    /// Where at least half of it is wanted: a socket that is opened to try something needs a page or two, and leaves it for the port.
+    fn take(&self, length_bytes: usize) -> Option<OwnedFd> {
+        self.lock().take_if(|(_, prepared_bytes)| length_bytes >= *prepared_bytes / 2).map(|(memory, _)| memory)
     }
 
     fn prepare(&self, length_bytes: usize) -> io::Result<()> {
@@ -53,7 +54,7 @@ impl Spare {
             }
             Ok::<(), io::Error>(())
         })?;
-        *spare = Some(memory);
+        *spare = Some((memory, length_bytes));
         Ok(())
     }
 }
@@ -72,8 +73,16 @@ mod tests {
     fn memory_prepared_is_taken_once_and_has_its_pages() {
         let (spare, length_bytes) = (Spare(Mutex::new(None)), PIECE_BYTES + 5000);
         spare.prepare(length_bytes).unwrap();
-        let stat = fstat(spare.take().unwrap()).unwrap();
+        let stat = fstat(spare.take(length_bytes).unwrap()).unwrap();
         assert_eq!((stat.st_size as usize, stat.st_blocks as usize * 512 >= length_bytes), (length_bytes, true));
-        assert!(spare.take().is_none());
+        assert!(spare.take(length_bytes).is_none());
+    }
+
+    #[test]
+    fn memory_prepared_is_left_for_a_port_by_who_needs_little() {
+        let (spare, length_bytes) = (Spare(Mutex::new(None)), PIECE_BYTES);
+        spare.prepare(length_bytes).unwrap();
+        assert!(spare.take(3 * 4096).is_none());
+        assert!(spare.take(length_bytes - 4096).is_some());
     }
 }

@@ -61,7 +61,7 @@ impl Umem {
     }
 
     fn create_with(layout: Layout, file_bytes: usize, pages: MemfdFlags, wants_huge: bool) -> io::Result<Umem> {
-        let memory = super::spare::take(pages)?;
+        let memory = super::spare::take(pages, file_bytes)?;
         set_length(&memory, file_bytes)?;
         fcntl_add_seals(&memory, LENGTH_SEALS)?;
         let is_reserved = pages.contains(MemfdFlags::HUGETLB);
