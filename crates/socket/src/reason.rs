@@ -146,6 +146,10 @@ worded! {
         FramesByKernel => "segments came that are longer than the port can hold; it is adopted again after some calls",
         /// The port or the interface.
         WayGone => "the interface or its port went away; it is adopted again after some calls",
+        /// No entry, or one that is not complete, in the table of neighbours.
+        NeighbourUnknown => "the kernel asks for the hardware address of its next hop; it is adopted again after some calls",
+        /// Another interface, or another host in between.
+        NotHeard => "nothing came for it by its interface's port after it was adopted; it is adopted again after some calls",
         /// FIN, RST or urgent data came.
         FarEndEnds => "the far end ends its connection, or sends urgent data, which the kernel deals with",
         /// ETIMEDOUT: the kernel's socket is an ended one.

@@ -21,6 +21,7 @@ mod one_thread;
 mod options;
 mod tell;
 mod transfer;
+mod way;
 
 use std::collections::HashMap;
 

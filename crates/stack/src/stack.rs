@@ -1,13 +1,13 @@
 //! The stack as a whole: tables, endpoints, counters, and the calls that are neither receiving nor sending.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use crate::hash::KeyedHash;
 use crate::reasons::NeedsKernel;
 use crate::statistics::Statistics;
 use crate::tables::{Offers, Path, PortId, Query, Tables, Update};
 use crate::tcp::Tcp;
-use crate::udp::{Datagram, EndpointId, Udp};
+use crate::udp::{Datagram, EndpointId, Udp, scope_of};
 
 /// What a stack is made with.
 #[derive(Clone, Copy, Debug)]
@@ -97,6 +97,16 @@ impl Stack {
     pub fn interface_for(&self, destination: IpAddr, device: Option<u32>) -> Result<u32, NeedsKernel> {
         let query = Query { destination: destination.into(), source: None, ifindex: device };
         self.tables.way(query).map(|way| way.ifindex)
+    }
+
+    /// The interface by which this stack could send from one address to another, the second with its scope if it is link-local.
+    ///
+    /// # Errors
+    /// There is none: the reason.
+    pub fn interface_between(&self, source: SocketAddr, destination: SocketAddr) -> Result<u32, NeedsKernel> {
+        let ifindex = scope_of(&destination);
+        let [source, destination] = [source, destination].map(|address| address.ip().to_canonical().into());
+        self.tables.way(Query { destination, source: Some(source), ifindex }).map(|way| way.ifindex)
     }
 
     /// Takes in a whole picture, as after lost netlink messages: what is not in it is gone. Ports, endpoints and the

@@ -141,12 +141,12 @@ impl Tcp {
         while let Some(index) = self.wheel.expired(now_ns) {
             let Some(connection) = self.connections.at_mut(index) else { continue };
             let has_ended = connection.deadline_ns() <= now_ns && connection.expire(now_ns);
-            let is_path_in_doubt = connection.is_path_in_doubt();
+            let is_in_doubt = connection.is_path_in_doubt() || connection.is_unheard();
             self.touched(index);
             if has_ended {
                 self.counters.timed_out += 1;
             }
-            if has_ended || is_path_in_doubt {
+            if has_ended || is_in_doubt {
                 self.announce(index);
             }
         }

@@ -22,15 +22,15 @@ while True:
     one.sendall(data)
 print('ended', flush=True)
 ";
-const EAGER: (&str, &str) = ("NEARWIRE_ADOPT", "eager");
+pub(crate) const EAGER: (&str, &str) = ("NEARWIRE_ADOPT", "eager");
 
-struct Echo {
-    program: Running,
+pub(crate) struct Echo {
+    pub(crate) program: Running,
     far: TcpStream,
 }
 
 /// A server at the near end, and its client at the far end, who have exchanged something.
-fn echo(bed: &Bed, mut program: Running) -> Echo {
+pub(crate) fn echo(bed: &Bed, mut program: Running) -> Echo {
     program.step();
     let end = bed.cable.far();
     let address = (bed.cable.near().ipv4, 7000);
@@ -43,21 +43,21 @@ fn echo(bed: &Bed, mut program: Running) -> Echo {
 
 impl Echo {
     #[track_caller]
-    fn exchanges(&mut self, number: u8) {
+    pub(crate) fn exchanges(&mut self, number: u8) {
         let mut answer = [0; 100];
         self.far.write_all(&[number; 100]).unwrap();
         self.far.read_exact(&mut answer).unwrap();
         assert_eq!(answer, [number; 100]);
     }
 
-    fn connections(&self) -> [u64; 2] {
+    pub(crate) fn connections(&self) -> [u64; 2] {
         let shown = status_of(&self.program.pid());
         ["connections_adopted", "connections_released"]
             .map(|counter| shown["counters"][counter].as_u64().unwrap_or_else(|| panic!("{shown:#}")))
     }
 }
 
-fn by_agent(bed: &Bed) -> Running {
+pub(crate) fn by_agent(bed: &Bed) -> Running {
     bed.run_as_with(bed.cable.near(), 0, ECHO, &[EAGER])
 }
 
@@ -149,14 +149,14 @@ fn connection_whose_program_clamps_its_window_is_the_kernels() {
 }
 
 /// Runs `nft` or `ip` at the near end.
-fn at_near_end(bed: &Bed, program: &str, arguments: &[&str]) {
+pub(crate) fn at_near_end(bed: &Bed, program: &str, arguments: &[&str]) {
     let run = || Command::new(program).args(arguments).output();
     let output = bed.cable.near().namespace.enter(run).unwrap().unwrap();
     assert!(output.status.success(), "{program} {arguments:?}: {output:?}");
 }
 
 /// Exchanges so much that connection tracking, had it seen the beginning alone, would call what follows invalid.
-fn exchange_much(echo: &mut Echo) {
+pub(crate) fn exchange_much(echo: &mut Echo) {
     let sent = vec![7; 60_000];
     let mut answer = vec![0; sent.len()];
     for _ in 0..50 {

@@ -27,12 +27,13 @@ mod tcp_processes;
 mod tcp_programs;
 mod tcp_servers;
 mod tcp_storms;
+mod tcp_ways;
 mod users;
 
 use nearwire_lab::emulated_host::{HostHardware, OwnTests, StockKernel};
 
 /// What the kernel has a part in, and not the words of refusals. Each takes seconds in emulation.
-const TESTS: [&str; 19] = [
+const TESTS: [&str; 20] = [
     "bench::every_named_path",
     "capture::datagrams_captured",
     "capture::frames_beyond_the_ring",
@@ -52,6 +53,7 @@ const TESTS: [&str; 19] = [
     "tcp_bursts::connection_that_sends_bulk",
     "tcp_bursts::segment_that_its_sender_left",
     "tcp_storms::",
+    "tcp_ways::",
 ];
 
 fn tests() -> OwnTests {

@@ -12,7 +12,7 @@ use rustix::net::sockopt::socket_keepalive;
 
 use super::due::{LOOKED_AT_EVERY, StreamsDue};
 use super::options::StreamOptions;
-use super::{Adoption, Stream};
+use super::{Adoption, Stream, way};
 use crate::config::{self, Adopt, Role, Use};
 use crate::direct;
 use crate::engine::{Ending, Engine};
@@ -35,7 +35,7 @@ const DOUBLINGS_MOST: u32 = 6;
 /// Calls that the stack serves of a connection that was worth it.
 const CALLS_WORTH_IT: u64 = 32;
 /// Calls that the kernel gets before a connection that could not be adopted yet, or was released, is tried again.
-const CALLS_UNTIL_TRIED_AGAIN: u16 = 16;
+pub(super) const CALLS_UNTIL_TRIED_AGAIN: u16 = 16;
 /// The same of one that was released because the kernel got its frames: each time so many times more.
 const CALLS_GROW_BY: u16 = 8;
 
@@ -149,6 +149,7 @@ impl<H: Host> Sockets<H> {
         }
         self.attach((local_ip, Some(remote_ip), None), true).map_err(never)?;
         let Some(engine) = self.engine() else { return Err(never(Reason::EngineFailed)) };
+        let ifindex = way::interface_between(engine, local, remote)?;
         let has_keepalive = socket_keepalive(shadow).map_err(|_| never(Reason::EngineFailed))?;
         let mut options = StreamOptions::read(shadow, local.is_ipv4(), has_keepalive).map_err(Some)?;
         let offloads = engine.offloads_towards(remote_ip).unwrap_or_default();
@@ -157,7 +158,6 @@ impl<H: Host> Sockets<H> {
         let inode = inode_of(shadow).ok_or_else(|| never(Reason::NotBound))?;
         let flow = ExactFlow::between(Transport::Tcp, local, remote);
         engine.open_connection(flow, FlowSocket { descriptor: shadow, inode }).map_err(never)?;
-        let ifindex = engine.stack_ref().interface_for(remote_ip, None).unwrap_or(0);
         // Before, as the kernel's sets would tell that it is disconnected for a moment.
         self.sets.accelerated(id, Events::empty());
         let host = self.host.clone();
@@ -273,40 +273,15 @@ impl<H: Host> Sockets<H> {
     pub(super) fn release_too_long(&mut self) {
         for fd in self.streams.fds() {
             self.release_now(fd, Reason::FramesByKernel);
-            let calls = self.streams.calls_after_too_long.entry(fd).or_insert(CALLS_UNTIL_TRIED_AGAIN);
-            direct::allow(fd, *calls);
-            *calls = calls.saturating_mul(CALLS_GROW_BY);
+            self.allow_more_calls(fd);
         }
     }
 
-    /// A port or an interface is gone, or came. The kernel takes a connection only where it has a route to its far end: until then it stays, and
-    /// has no way.
-    pub(crate) fn release_all_streams(&mut self) {
-        self.streams.waits_for_route = false;
-        for fd in self.streams.fds() {
-            self.streams.waits_for_route |= !self.release_where_routed(fd, Reason::WayGone);
-        }
-    }
-
-    /// At each look.
-    #[inline]
-    pub(crate) fn release_those_that_wait(&mut self) {
-        if self.streams.waits_for_route {
-            self.release_all_streams();
-        }
-    }
-
-    /// Gives a connection to the kernel until some calls more were made; `false`: the kernel has no route for it, or has it.
-    pub(crate) fn release_where_routed(&mut self, fd: i32, reason: Reason) -> bool {
-        let remote = self.streams.get(fd).map(|stream| stream.flow.remote);
-        let has_route = |(remote, engine): (_, &Engine<H>)| engine.stack_ref().interface_for(remote, None).is_ok();
-        if !remote.zip(self.engine_ref()).is_some_and(has_route) {
-            return false;
-        }
-        self.release_now(fd, reason);
-        let is_eager = self.config.adopt == Adopt::Eager;
-        direct::allow(fd, if is_eager { 0 } else { CALLS_UNTIL_TRIED_AGAIN });
-        true
+    /// So many calls on it go to the kernel before it is tried again, each time more.
+    pub(super) fn allow_more_calls(&mut self, fd: i32) {
+        let calls = self.streams.calls_after_too_long.entry(fd).or_insert(CALLS_UNTIL_TRIED_AGAIN);
+        direct::allow(fd, *calls);
+        *calls = calls.saturating_mul(CALLS_GROW_BY);
     }
 
     /// Gives a connection to the kernel.

@@ -211,7 +211,7 @@ impl<H: Host> Sockets<H> {
             return;
         }
         self.transmit_streams(now_ns);
-        let (mut doubtful, mut bulk) = (Vec::new(), Vec::new());
+        let (mut doubtful, mut bulk, mut stuck, mut unheard) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         while let Some(connection) = self.engine().and_then(|engine| engine.stack().take_ready()) {
             let readiness = self.engine_ref().and_then(|engine| engine.stack_ref().tcp_readiness(connection));
             let stream = self.streams.fd_of(connection).and_then(|fd| Some((fd, self.carried(fd)?)));
@@ -221,7 +221,11 @@ impl<H: Host> Sockets<H> {
                 happened.set(Events::SENDABLE, readiness.writable);
                 happened.set(Events::ERR, readiness.error.is_some());
                 self.sets.raise(id, happened);
-                if readiness.path_in_doubt {
+                if let Some(reason) = readiness.stuck {
+                    stuck.push((fd, reason));
+                } else if readiness.unheard {
+                    unheard.push(fd);
+                } else if readiness.path_in_doubt {
                     doubtful.push(fd);
                 } else if readiness.is_bulk {
                     bulk.push(fd);
@@ -234,6 +238,8 @@ impl<H: Host> Sockets<H> {
             // The kernel hears what a router says of long segments, and keeps it for the destination.
             self.release_where_routed(fd, Reason::PathInDoubt);
         }
+        stuck.into_iter().for_each(|(fd, reason)| self.release_stuck(fd, reason));
+        unheard.into_iter().for_each(|fd| self.release_unheard(fd));
         bulk.into_iter().for_each(|fd| self.release_for_bulk(fd));
     }
 

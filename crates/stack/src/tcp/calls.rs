@@ -9,6 +9,8 @@ use super::options::TcpOptions;
 use super::sender::Fin;
 use super::{ConnectionId, Tcp, Tuple, ports};
 use crate::Stack;
+use crate::reasons::NeedsKernel;
+use crate::tables::Query;
 
 /// Why a call did nothing.
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
@@ -233,6 +235,17 @@ impl Stack {
     #[must_use]
     pub fn tcp_readiness(&self, id: ConnectionId) -> Option<TcpReadiness> {
         self.tcp.connections.get(id).map(Connection::readiness)
+    }
+
+    /// The interface by which it sends, whether the next hop is known or not.
+    ///
+    /// # Errors
+    /// There is none: the reason. [`NeedsKernel::NoEndpoint`] without such a connection.
+    pub fn tcp_interface(&self, id: ConnectionId) -> Result<u32, NeedsKernel> {
+        let connection = self.tcp.connections.get(id).ok_or(NeedsKernel::NoEndpoint)?;
+        let (tuple, ifindex) = (connection.tuple, connection.scope);
+        let query = Query { destination: tuple.destination, source: Some(tuple.source), ifindex };
+        self.tables.way(query).map(|way| way.ifindex)
     }
 
     /// How many bytes can be read now.

@@ -76,6 +76,8 @@ pub(crate) struct Connection {
     /// MSG_MORE of the last write.
     pub(crate) has_more: bool,
     pub(crate) last_heard_ns: u64,
+    /// A segment came since it was adopted.
+    pub(crate) has_heard: bool,
     /// Until when no further answer is given to segments that cannot be accepted.
     pub(crate) quiet_until_ns: u64,
     pub(crate) identification: u16,
@@ -139,6 +141,7 @@ impl Connection {
             has_urgent: false,
             has_more: false,
             last_heard_ns: now_ns,
+            has_heard: false,
             quiet_until_ns: 0,
             identification: facts.unacknowledged_sequence as u16,
             is_queued: false,

@@ -27,6 +27,8 @@ pub struct TcpReadiness {
     pub urgent: bool,
     /// The path may not take segments as long as those that were sent: see [`Connection::is_path_in_doubt`].
     pub path_in_doubt: bool,
+    /// Something was sent again after a timeout, and nothing has come since it was adopted: what the far end sends may come another way.
+    pub unheard: bool,
     /// It moves so much at once that the kernel would be faster, and was to tell ([`TcpOptions::tells_bulk`]).
     pub is_bulk: bool,
     /// It has something to send and no way that this stack could take: the reason. It goes on by itself when that changes.
@@ -119,6 +121,7 @@ impl Connection {
             error: self.error,
             urgent: self.has_urgent,
             path_in_doubt: self.is_path_in_doubt(),
+            unheard: self.is_unheard(),
             is_bulk: self.is_bulk(),
             stuck: self.way.err(),
         }
@@ -159,6 +162,11 @@ impl Connection {
         let sure_bytes = sure_bytes(destination).saturating_sub(ip_bytes as u32 + HEADER_BYTES);
         let is_long = |sent: &Sent| sent.len() > sure_bytes;
         self.sender.scoreboard.first().is_some_and(is_long)
+    }
+
+    /// What [`TcpReadiness::unheard`] says.
+    pub(crate) fn is_unheard(&self) -> bool {
+        !self.has_heard && self.error.is_none() && self.sender.timeouts > 0
     }
 
     /// What [`TcpReadiness::is_bulk`] says.

@@ -63,6 +63,7 @@ impl Connection {
             return NEWS;
         }
         self.last_heard_ns = now_ns;
+        self.has_heard = true;
         self.take_timestamp(segment, now_ns);
         self.take_mark(segment);
         let room_bytes = self.sender.buffer.len_bytes();

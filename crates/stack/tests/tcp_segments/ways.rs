@@ -192,8 +192,11 @@ fn idle_connections_have_no_deadlines() {
 #[test]
 fn path_is_in_doubt_when_a_long_segment_was_sent_again_twice_for_nothing() {
     for (bytes, is_long) in [(1400, true), (400, false)] {
-        let mut one = host(1, &[2]);
+        let (mut one, mut two) = pair();
         let id = adopt(&mut one, 0, [v4(1), v4(2)]);
+        let far = adopt(&mut two, 1, [v4(1), v4(2)]);
+        two.stack.tcp_write(far, 0, b"hello", false).expect("has room");
+        frames(&mut two.stack, 0).iter().for_each(|frame| _ = one.receive(frame));
         one.stack.tcp_write(id, 0, &vec![1; bytes], false).expect("has room");
         frames(&mut one.stack, 0);
         let in_doubt = |host: &Host| host.stack.tcp_readiness(id).expect("is here").path_in_doubt;
@@ -204,4 +207,24 @@ fn path_is_in_doubt_when_a_long_segment_was_sent_again_twice_for_nothing() {
         assert_eq!(in_doubt(&one), is_long, "{bytes}");
         assert_eq!(one.stack.take_ready(), is_long.then_some(id), "{bytes}");
     }
+}
+
+#[test]
+fn connection_that_hears_nothing_says_so_after_a_timeout_until_it_hears_something() {
+    let (mut one, mut two) = pair();
+    let id = adopt(&mut one, 0, [v4(1), v4(2)]);
+    adopt(&mut two, 1, [v4(1), v4(2)]);
+    let is_unheard = |host: &Host| host.stack.tcp_readiness(id).expect("is here").unheard;
+    one.stack.tcp_write(id, 0, b"hello", false).expect("has room");
+    frames(&mut one.stack, 0);
+    assert!(!is_unheard(&one));
+    while one.stack.take_ready().is_some() {}
+    let again = frames(&mut one.stack, 2000 * MS);
+    assert!(!again.is_empty() && is_unheard(&one));
+    assert_eq!(one.stack.take_ready(), Some(id));
+    again.iter().for_each(|frame| _ = two.receive(frame));
+    let answers = frames(&mut two.stack, 2100 * MS);
+    assert!(!answers.is_empty());
+    answers.iter().for_each(|frame| _ = one.receive(frame));
+    assert!(!is_unheard(&one));
 }

@@ -1,0 +1,81 @@
+//! Ways of connections through the host. The stack has those of the main table, by an interface that has the connection's address and a port of ours;
+//! the kernel has all. A connection without a way here is not adopted, and one that loses its own is the kernel's, as the kernel does what is missing: it asks for
+//! hardware addresses, and follows rules, several next hops, and routes to interfaces that are not ours.
+
+use std::net::SocketAddr;
+
+use nearwire_stack::NeedsKernel;
+
+use super::change::CALLS_UNTIL_TRIED_AGAIN;
+use crate::config::Adopt;
+use crate::direct;
+use crate::engine::Engine;
+use crate::host::Host;
+use crate::reason::{Reason, Why};
+use crate::sockets::Sockets;
+
+/// Whether the kernel could not send either.
+const fn has_nobody(reason: NeedsKernel) -> bool {
+    matches!(reason, NeedsKernel::NoRoute | NeedsKernel::Unreachable | NeedsKernel::InterfaceDown)
+}
+
+/// By which interface the stack could send for a connection. `Err(None)`: there may be one soon.
+pub(super) fn interface_between<H: Host>(
+    engine: &Engine<H>,
+    local: SocketAddr,
+    remote: SocketAddr,
+) -> Result<u32, Option<Why>> {
+    let way = engine.stack_ref().interface_between(local, remote);
+    way.map_err(|reason| (!has_nobody(reason)).then(|| Reason::Route.into()))
+}
+
+impl<H: Host> Sockets<H> {
+    /// A port or an interface is gone, or came. The kernel takes a connection only where it has a route to its far end: until then it stays, and
+    /// has no way.
+    pub(crate) fn release_all_streams(&mut self) {
+        self.streams.waits_for_route = false;
+        for fd in self.streams.fds() {
+            self.streams.waits_for_route |= !self.release_where_routed(fd, Reason::WayGone);
+        }
+    }
+
+    /// At each look.
+    #[inline]
+    pub(crate) fn release_those_that_wait(&mut self) {
+        if self.streams.waits_for_route {
+            self.release_all_streams();
+        }
+    }
+
+    /// Gives a connection to the kernel until some calls more were made; `false`: the kernel has no route for it, or has it.
+    pub(crate) fn release_where_routed(&mut self, fd: i32, reason: Reason) -> bool {
+        let carried = self.streams.get(fd).map(|stream| stream.carried.id());
+        let way = carried.zip(self.engine_ref()).map(|(id, engine)| engine.stack_ref().tcp_interface(id));
+        if way.is_none_or(|way| way.is_err_and(has_nobody)) {
+            return false;
+        }
+        self.release_now(fd, reason);
+        let is_eager = self.config.adopt == Adopt::Eager;
+        direct::allow(fd, if is_eager { 0 } else { CALLS_UNTIL_TRIED_AGAIN });
+        true
+    }
+
+    /// A connection has something to send, and no way here.
+    pub(super) fn release_stuck(&mut self, fd: i32, reason: NeedsKernel) {
+        let why = match reason {
+            NeedsKernel::NeighbourUnresolved => Reason::NeighbourUnknown,
+            _ => Reason::Route,
+        };
+        if !self.release_where_routed(fd, why) {
+            self.streams.waits_for_route |= self.is_carried(fd);
+        }
+    }
+
+    /// A connection has heard nothing since it was adopted, though the far end should have answered: what comes may come by an interface that the flow is not
+    /// opened on.
+    pub(super) fn release_unheard(&mut self, fd: i32) {
+        if self.release_where_routed(fd, Reason::NotHeard) {
+            self.allow_more_calls(fd);
+        }
+    }
+}
