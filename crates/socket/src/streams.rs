@@ -55,6 +55,8 @@ struct Stream {
     options: StreamOptions,
     /// What [`Sockets::calls_served`] was when it was adopted.
     calls_before: Option<u64>,
+    /// How often bytes came to its shadow, with nothing at the port in between.
+    slips: u32,
     /// It was given up, and a call has said so.
     has_told_error: bool,
 }
@@ -81,6 +83,8 @@ pub(crate) struct Streams {
     bulk: HashMap<i32, bulk::Moved>,
     /// So often connections were adopted that were over soon, and no other: see [`Sockets::learn_from_life`].
     short_lives: u32,
+    /// So many connections heard nothing by their port, and no more did: see [`Sockets::release_unheard`].
+    unheard: u32,
     /// Some are to be released as soon as the kernel has a route.
     waits_for_route: bool,
     /// What ended a connection waits to be given to the kernel.

@@ -1,13 +1,16 @@
 //! TCP connections under `nearwire run` whose way through the host is not the plain one, or changes: routing rules, several interfaces, neighbours that
 //! the kernel forgets.
 
+use std::io::{Read, Write};
+use std::net::TcpStream;
 use std::os::fd::AsRawFd;
 use std::process::Command;
+use std::time::Duration;
 
 use nearwire_lab::{Cable, Namespace};
 
 use crate::common::accelerated::Bed;
-use crate::connections::{Echo, at_near_end, by_agent, echo, exchange_much};
+use crate::connections::{EAGER, Echo, at_near_end, by_agent, echo, exchange_much};
 
 /// The far end's second address, which is on no cable.
 const BEYOND: &str = "10.79.0.2";
@@ -105,12 +108,44 @@ fn connection_with_several_next_hops_is_the_kernels() {
     assert_eq!(echo.connections(), [0, 0]);
 }
 
+/// What the far end sends comes by the second cable.
+fn send_by_second_cable(bed: &Bed) {
+    lay_second_cable(bed);
+    let (near, far) = (bed.cable.near(), bed.cable.far());
+    run(&far.namespace, &format!("ip route replace {}/32 via 10.78.0.1 dev nws1 src {}", near.ipv4, far.ipv4));
+}
+
+#[test]
+fn connection_that_receives_much_by_another_interface_goes_on() {
+    const MUCH_BYTES: usize = 3_000_000;
+    let Some(bed) = Bed::lay() else { return };
+    send_by_second_cable(&bed);
+    let near = bed.cable.near();
+    let script = format!(
+        "
+made = socket.socket(); made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1); made.bind((near, 7000)); made.listen()
+print('step', flush=True)
+one, _ = made.accept()
+left = {MUCH_BYTES}
+while left: left -= len(one.recv(left))
+one.sendall(b'all'); one.recv(1)
+"
+    );
+    let mut program = bed.run_as_with(near, 0, &script, &[EAGER]);
+    program.step();
+    let connect = || TcpStream::connect((near.ipv4, 7000));
+    let mut far = bed.cable.far().namespace.enter(connect).unwrap().unwrap();
+    far.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    let mut answer = [0; 3];
+    far.write_all(&vec![7; MUCH_BYTES]).unwrap();
+    far.read_exact(&mut answer).unwrap();
+    assert_eq!(&answer, b"all");
+}
+
 #[test]
 fn connection_whose_far_end_answers_by_another_interface_goes_on() {
     let Some(bed) = Bed::lay() else { return };
-    lay_second_cable(&bed);
-    let (near, far) = (bed.cable.near(), bed.cable.far());
-    run(&far.namespace, &format!("ip route replace {}/32 via 10.78.0.1 dev nws1 src {}", near.ipv4, far.ipv4));
+    send_by_second_cable(&bed);
     let mut echo = echo(&bed, by_agent(&bed));
     exchange_some(&mut echo);
     exchange_much(&mut echo);

@@ -23,12 +23,12 @@ use crate::id::SocketId;
 use crate::kept::{local_address, peer_address};
 use crate::reason::{Reason, Why};
 use crate::service::reach::is_local;
-use crate::sockets::{EngineState, Sockets};
+use crate::sockets::Sockets;
 use crate::status::Counter;
 use crate::tcp::{Carried, CarryError};
 
 /// Of a shadow's number in the watch: it is of a connection, and the rest is its fd.
-const CONNECTION_TOKEN: u32 = 1 << 31;
+pub(super) const CONNECTION_TOKEN: u32 = 1 << 31;
 /// Calls that the kernel gets first by `auto`; doubled for each connection of late that was not worth it, so many times at most.
 const FIRST_CALLS: u16 = 2;
 const DOUBLINGS_MOST: u32 = 6;
@@ -72,6 +72,7 @@ impl<H: Host> Sockets<H> {
         let before = self.streams.get(fd).and_then(|stream| stream.calls_before);
         let Some((before, now)) = before.zip(self.calls_served(fd)) else { return };
         let is_worth_it = now.saturating_sub(before) >= CALLS_WORTH_IT;
+        self.streams.unheard -= u32::from(is_worth_it && self.streams.unheard > 0);
         let lives = self.streams.short_lives;
         self.streams.short_lives = if is_worth_it { lives.saturating_sub(1) } else { (lives + 1).min(DOUBLINGS_MOST) };
     }
@@ -147,6 +148,9 @@ impl<H: Host> Sockets<H> {
         if engine.is_overflowing() {
             return Err(None);
         }
+        if self.streams.unheard >= way::UNHEARD_MOST {
+            return Err(never(Reason::NotHeard));
+        }
         self.attach((local_ip, Some(remote_ip), None), true).map_err(never)?;
         let Some(engine) = self.engine() else { return Err(never(Reason::EngineFailed)) };
         let ifindex = way::interface_between(engine, local, remote)?;
@@ -165,7 +169,8 @@ impl<H: Host> Sockets<H> {
         match carry(&host, engine, shadow, &options) {
             Ok(carried) => {
                 let calls_before = self.calls_served(fd);
-                let stream = Stream { id, shadow, inode, carried, flow, options, calls_before, has_told_error: false };
+                let stream =
+                    Stream { id, shadow, inode, carried, flow, options, calls_before, slips: 0, has_told_error: false };
                 self.streams.put(fd, stream);
                 self.sets.raise(id, Events::ARRIVED | Events::SENDABLE);
                 self.sets.call_plain_waiters();
@@ -338,26 +343,6 @@ impl<H: Host> Sockets<H> {
             let _ = adoption::end_by(shadow, stream.carried.set(), &|asked| host.set_privileged(shadow, asked));
             self.sets.handed_over(stream.id, FlowSocket { descriptor: shadow, inode }, Events::empty(), false);
         }
-    }
-
-    /// The watch reported a shadow. Whether it was that of a connection.
-    pub(crate) fn stream_has_slipped(&mut self, token: u32) -> bool {
-        if token & CONNECTION_TOKEN == 0 {
-            return false;
-        }
-        let fd = (token & !CONNECTION_TOKEN).cast_signed();
-        let Sockets { streams, engine, .. } = self;
-        if let (Some(stream), EngineState::Open(engine)) = (streams.get_mut(fd), engine) {
-            let before = stream.carried.id();
-            // What cannot be merged the release does.
-            let _ = stream.carried.merge_slipped(stream.shadow, engine.stack(), monotonic_raw_ns());
-            let (after, id) = (stream.carried.id(), stream.id);
-            streams.by_connection.remove(&before);
-            streams.by_connection.insert(after, fd);
-            self.sets.raise(id, Events::ARRIVED);
-        }
-        self.sleepers.wake_all();
-        true
     }
 
     /// How long the timer thread may sleep until it looks at connections ([`Sockets::drive_streams`]); `None`: there are none.

@@ -5,19 +5,27 @@
 use std::net::SocketAddr;
 
 use nearwire_stack::NeedsKernel;
+use nearwire_sys::tsc::monotonic_raw_ns;
 
-use super::change::CALLS_UNTIL_TRIED_AGAIN;
+use super::change::{CALLS_UNTIL_TRIED_AGAIN, CONNECTION_TOKEN};
 use crate::config::Adopt;
 use crate::direct;
 use crate::engine::Engine;
+use crate::epoll::Events;
 use crate::host::Host;
 use crate::reason::{Reason, Why};
-use crate::sockets::Sockets;
+use crate::sockets::{EngineState, Sockets};
+
+/// More than this is not on its way at once when a flow is opened, but for bulk, which loses little by the kernel.
+const SLIPPED_MOST_BYTES: usize = 16 << 10;
 
 /// Whether the kernel could not send either.
 const fn has_nobody(reason: NeedsKernel) -> bool {
     matches!(reason, NeedsKernel::NoRoute | NeedsKernel::Unreachable | NeedsKernel::InterfaceDown)
 }
+
+/// So many connections that heard nothing by their port are enough.
+pub(super) const UNHEARD_MOST: u32 = 3;
 
 /// By which interface the stack could send for a connection. `Err(None)`: there may be one soon.
 pub(super) fn interface_between<H: Host>(
@@ -71,10 +79,40 @@ impl<H: Host> Sockets<H> {
         }
     }
 
+    /// The watch reported a shadow. Whether it was that of a connection. What was on its way when its flow was opened is merged, once; where more comes to the
+    /// shadow and nothing to the port, all comes another way, and the shadow has no room for it.
+    pub(crate) fn stream_has_slipped(&mut self, token: u32) -> bool {
+        if token & CONNECTION_TOKEN == 0 {
+            return false;
+        }
+        let fd = (token & !CONNECTION_TOKEN).cast_signed();
+        let Sockets { streams, engine, .. } = self;
+        let mut comes_another_way = false;
+        if let (Some(stream), EngineState::Open(engine)) = (streams.get_mut(fd), engine) {
+            let before = stream.carried.id();
+            let has_heard = engine.stack_ref().tcp_has_heard(before);
+            // What cannot be merged the release does.
+            let merged = stream.carried.merge_slipped(stream.shadow, engine.stack(), monotonic_raw_ns());
+            let merged_bytes = merged.unwrap_or(0);
+            stream.slips = if has_heard { 0 } else { stream.slips } + u32::from(merged_bytes > 0);
+            comes_another_way = stream.slips > 1 || (!has_heard && merged_bytes > SLIPPED_MOST_BYTES);
+            let (after, id) = (stream.carried.id(), stream.id);
+            streams.by_connection.remove(&before);
+            streams.by_connection.insert(after, fd);
+            self.sets.raise(id, Events::ARRIVED);
+        }
+        self.sleepers.wake_all();
+        if comes_another_way {
+            self.release_unheard(fd);
+        }
+        true
+    }
+
     /// A connection has heard nothing since it was adopted, though the far end should have answered: what comes may come by an interface that the flow is not
-    /// opened on.
+    /// opened on. Its sender waits for a timeout then, so after some of them no more are tried.
     pub(super) fn release_unheard(&mut self, fd: i32) {
         if self.release_where_routed(fd, Reason::NotHeard) {
+            self.streams.unheard += 1;
             self.allow_more_calls(fd);
         }
     }

@@ -248,6 +248,12 @@ impl Stack {
         self.tables.way(query).map(|way| way.ifindex)
     }
 
+    /// Whether a segment came for it since it was adopted.
+    #[must_use]
+    pub fn tcp_has_heard(&self, id: ConnectionId) -> bool {
+        self.tcp.connections.get(id).is_some_and(|connection| connection.has_heard)
+    }
+
     /// How many bytes can be read now.
     #[inline]
     #[must_use]
