@@ -183,6 +183,15 @@ pub const CONNECTIONS: &[(&str, Connection)] = &[
     ),
     ("the interface goes down, its port is lost, or the agent ends", Connection::Released),
     (
+        "its way changes to one that only the kernel follows, or its next hop's hardware address is missing",
+        Connection::Released,
+    ),
+    ("nothing of it comes to its interface's port", Connection::Released),
+    (
+        "its addresses are translated (NAT), a policy of IPsec is for it, or it cannot be kept from connection tracking that firewalls go by",
+        Connection::Left,
+    ),
+    (
         "segments longer than any path takes are not acknowledged, also when they are sent again: a router may not let them pass, which the kernel finds out",
         Connection::Released,
     ),
