@@ -4,10 +4,12 @@
 //! has seen; firewalls drop those. It does not see what is carried, so when the kernel has the connection again, also only to end it, all
 //! its packets would be invalid. So it is told to be liberal with the connection, as the kernel does with those whose packets its own flow tables pass on
 //! (`nf_flow_table_core.c`), and not to forget it. Where it translates addresses (NAT), packets on the wire are not those of the socket; where there are policies of
-//! IPsec, they may be encrypted: such connections are the kernel's.
+//! IPsec, they may be encrypted: such connections are the kernel's. So are those that the kernel does not know by the addresses of their socket
+//! ([`addresses`]).
 //!
 //! Source: `include/uapi/linux/netfilter/nfnetlink_conntrack.h`, `nf_conntrack_tcp.h`, `nf_conntrack_common.h`, `include/uapi/linux/xfrm.h`.
 
+mod addresses;
 mod policy;
 
 use std::io;
@@ -21,9 +23,10 @@ use nearwire_sys::netlink::message::{Attributes, attribute, nest};
 use nearwire_sys::netlink::{self, Answers, is_module_absent};
 use rustix::io::Errno;
 use rustix::net::AddressFamily;
-use rustix::net::netlink::{NETFILTER, XFRM};
+use rustix::net::netlink::{NETFILTER, SOCK_DIAG, XFRM};
 
 use crate::message::{Cause, Text};
+use crate::shadow::ConnectedShadow;
 
 /// There while the kernel can track connections, in each network namespace.
 const TRACKING: &str = "/proc/sys/net/netfilter/nf_conntrack_count";
@@ -65,6 +68,7 @@ const LOOKED_FOR_EVERY: Duration = Duration::from_secs(1);
 /// Of the network namespace of the thread that uses it.
 #[derive(Debug, Default)]
 pub struct PacketPath {
+    diag: Option<OwnedFd>,
     tracking: Option<OwnedFd>,
     policies: Option<OwnedFd>,
     policies_looked_for: Option<Instant>,
@@ -75,8 +79,17 @@ impl PacketPath {
     ///
     /// # Errors
     /// The kernel changes its packets, or cannot be told.
-    pub fn leave(&mut self, flow: &ExactFlow) -> Result<(), Cause> {
+    pub fn leave(&mut self, shadow: &ConnectedShadow) -> Result<(), Cause> {
+        let flow = &shadow.flow;
         let refused = |words: String| Cause::PacketsChanged { words: Text::cut(&words) };
+        match self.has_its_addresses(shadow) {
+            Ok(true) => {}
+            Ok(false) => {
+                let why = "the kernel does not know it by its addresses, which a BPF program may change, or does not tell (tcp_diag)";
+                return Err(refused(why.to_owned()));
+            }
+            Err(error) => return Err(refused(format!("the kernel does not tell of TCP sockets: {error}"))),
+        }
         match self.has_policy(flow) {
             Ok(false) => {}
             Ok(true) => return Err(refused("a policy of IPsec is for its addresses".to_owned())),
@@ -87,6 +100,14 @@ impl PacketPath {
             Ok(false) => Err(refused("its addresses are translated by the host (NAT)".to_owned())),
             Err(error) => Err(refused(format!("the host's connection tracking cannot be told of it: {error}"))),
         }
+    }
+
+    fn has_its_addresses(&mut self, shadow: &ConnectedShadow) -> io::Result<bool> {
+        let diag = match self.diag.take() {
+            Some(diag) => diag,
+            None => netlink::open(Some(SOCK_DIAG))?,
+        };
+        addresses::are_on_the_wire(self.diag.insert(diag), shadow)
     }
 
     /// Whether a policy of IPsec does something with what comes or is sent.

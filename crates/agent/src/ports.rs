@@ -18,7 +18,7 @@ use crate::ended::question_of;
 use crate::give_back::{GivenBack, Ip, Received, Sender};
 use crate::holders::holders_of;
 use crate::message::{Addresses, Cause, Text};
-use crate::shadow::is_own;
+use crate::shadow::{ConnectedShadow, is_own};
 
 /// A share that a program wants.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -125,7 +125,7 @@ pub trait Ports {
     ///
     /// # Errors
     /// They cannot: it changes them, or has to see them.
-    fn leave_packet_path(&mut self, _flow: ExactFlow) -> Result<(), Cause> {
+    fn leave_packet_path(&mut self, _shadow: &ConnectedShadow) -> Result<(), Cause> {
         Ok(())
     }
 

@@ -163,7 +163,7 @@ worded! {
         /// `spin = "auto"`.
         SeveralAtOnce => "the kernel passes more messages of the connections that its thread waits for at once",
         /// NAT, or connection tracking that cannot be told, or policies of IPsec.
-        PacketsChanged => "the kernel changes its packets, or has to see them (NAT, connection tracking, IPsec)",
+        PacketsChanged => "the kernel changes its packets, or has to see them (NAT, connection tracking, IPsec, BPF)",
     }
 }
 

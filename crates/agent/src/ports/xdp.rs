@@ -32,6 +32,7 @@ use self::thread::{Given, Held, PortThread, Teller, Told, What, why_no_shares};
 use super::{Finished, FlowOwner, Opened, Ports, Wanted};
 use crate::message::{Addresses, Cause, Text};
 use crate::packet_path::PacketPath;
+use crate::shadow::ConnectedShadow;
 
 /// `RTNLGRP_LINK`.
 const LINK_NEWS: u32 = 1;
@@ -239,8 +240,8 @@ impl Ports for XdpPorts {
         Ok(())
     }
 
-    fn leave_packet_path(&mut self, flow: ExactFlow) -> Result<(), Cause> {
-        self.packet_path.leave(&flow)
+    fn leave_packet_path(&mut self, shadow: &ConnectedShadow) -> Result<(), Cause> {
+        self.packet_path.leave(shadow)
     }
 
     fn open_connection(&mut self, ifindex: u32, flow: ExactFlow, share: u32) -> Result<bool, Cause> {

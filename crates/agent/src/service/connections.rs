@@ -124,9 +124,10 @@ impl<P: Ports, J: Judge> Service<P, J> {
     fn may_have_connection(
         &mut self,
         program: ProgramId,
-        ConnectedShadow { cookie, flow, .. }: ConnectedShadow,
+        shadow: ConnectedShadow,
         ifindex: Option<u32>,
     ) -> Result<(), Cause> {
+        let ConnectedShadow { cookie, flow, .. } = shadow;
         let asker = self.program(program)?;
         self.one_more_flow(asker.caller.uid, asker.allowance.flows)?;
         // Another process has the socket too, or the connection of these addresses before it was closed and nobody said so yet.
@@ -138,7 +139,7 @@ impl<P: Ports, J: Judge> Service<P, J> {
             }
             self.take_connection(number);
         }
-        self.ports.leave_packet_path(flow)
+        self.ports.leave_packet_path(&shadow)
     }
 
     /// Does to a connection what changes of its owner need. A program may thaw what another agent has frozen for it, also where it has ended since, and else

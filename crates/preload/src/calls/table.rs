@@ -188,7 +188,7 @@ pub const CONNECTIONS: &[(&str, Connection)] = &[
     ),
     ("nothing of it comes to its interface's port", Connection::Released),
     (
-        "its addresses are translated (NAT), a policy of IPsec is for it, or it cannot be kept from connection tracking that firewalls go by",
+        "its addresses are translated (NAT, BPF programs), a policy of IPsec is for it, or it cannot be kept from connection tracking that firewalls go by",
         Connection::Left,
     ),
     (
