@@ -7,7 +7,7 @@ READER_PACKAGES = procps systemd udev kmod ansible-core
 # What `nearwire run` is tried with.
 PROGRAM_PACKAGES = sockperf iperf3 ngtcp2-client openssl dnsmasq-base bind9-dnsutils dnsperf socat python3 sip-tester openvpn nodejs nftables iptables \
 	redis-tools wrk curl openssh-client
-TARGETS_PACKAGES = sockperf socat gcc libc6-dev
+TARGETS_PACKAGES = sockperf socat redis-tools gcc libc6-dev
 
 TARGET_DIRECTORY = $(or $(CARGO_TARGET_DIR),target)
 # Unpacked and not installed: their services would tune this host, and serve on it.

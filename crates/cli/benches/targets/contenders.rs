@@ -13,6 +13,7 @@ use crate::one_way::{self, KINDS, Kind};
 use crate::pairs;
 use crate::paths::Cells;
 use crate::process::{Sockets, base};
+use crate::redis::{LOADS, Load};
 use crate::sockperf::{CONTESTS, Contest};
 use crate::start_up::StartUps;
 use crate::{AnyError, Figures, INITIATOR_CPU, NEARWIRE, RESPONDER_CPU};
@@ -26,6 +27,7 @@ pub enum Contender {
     /// A path, by its place among the cells.
     Path(usize),
     Sockperf(&'static Contest),
+    Redis(&'static Load),
     OneWay(Kind),
     Program(&'static Use),
     TwoPairs,
@@ -83,6 +85,7 @@ impl Bed<'_> {
         let can_run = |sockets: Sockets| sockets != Sockets::Base || base().is_some();
         paths
             .chain(CONTESTS.iter().filter(|contest| can_run(contest.sockets)).map(Contender::Sockperf))
+            .chain(LOADS.iter().map(Contender::Redis))
             .chain(KINDS.into_iter().map(Contender::OneWay))
             .chain(USES.iter().filter(|used| can_run(used.sockets)).map(Contender::Program))
             .chain(alone)
@@ -93,6 +96,7 @@ impl Bed<'_> {
         match contender {
             Contender::Path(which) => self.cells.name(which),
             Contender::Sockperf(contest) => contest.name.to_owned(),
+            Contender::Redis(load) => load.name.to_owned(),
             Contender::OneWay(kind) => format!("send {}", kind.name()),
             Contender::Program(used) => used.name.to_owned(),
             Contender::TwoPairs => pairs::NAME.to_owned(),
@@ -117,6 +121,7 @@ impl Bed<'_> {
                 let Ends { near, far } = if contest.on_one_queue { &self.one_queue } else { &self.two_queues };
                 vec![(contest.name.to_owned(), contest.half_rtt_p50_ns(near, far)?)]
             }
+            Contender::Redis(load) => load.figures(near, far)?,
             Contender::OneWay(kind) => {
                 let rate = one_way::rate(kind, near, far, self.clock)?;
                 let name = kind.name();

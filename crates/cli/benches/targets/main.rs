@@ -13,6 +13,7 @@ mod pairs;
 mod paths;
 mod process;
 mod program;
+mod redis;
 mod sockperf;
 mod start_up;
 mod verdicts;

@@ -24,7 +24,16 @@ pub struct Cells<'a> {
 
 impl<'a> Cells<'a> {
     pub fn new(bed: &'a mut TestBed, clock: Clock) -> Result<Cells<'a>, AnyError> {
-        let sockets = ["udp/spin", "tcp/spin", "udp/block", "tcp/block", "udp/bypass", "udp/sockets", "tcp/bypass"];
+        let sockets = [
+            "udp/spin",
+            "tcp/spin",
+            "tcp/busy-poll",
+            "udp/block",
+            "tcp/block",
+            "udp/bypass",
+            "udp/sockets",
+            "tcp/bypass",
+        ];
         let mut cells = sockets.iter().map(|path| cell(path, None, None)).collect::<Result<Vec<_>, _>>()?;
         cells.push(cell("frame/packet", Some(TxMode::Frame), Some(RxMode::InPlace))?);
         for (tx, rx) in

@@ -31,11 +31,12 @@ const fn contest(name: &'static str, sockets: Sockets, options: &'static [&'stat
 /// What others are compared with.
 pub const RUN_UDP: Contest = contest("run sockperf udp", Sockets::Nearwire, &[], 0);
 
-pub const CONTESTS: [Contest; 13] = [
+pub const CONTESTS: [Contest; 14] = [
     contest("sockperf udp", Sockets::Kernel, &[], 0),
     contest("sockperf udp --nonblocked", Sockets::Kernel, &["--nonblocked"], 0),
     contest("sockperf tcp", Sockets::Kernel, &["--tcp"], 0),
     contest("sockperf tcp --nonblocked", Sockets::Kernel, &["--tcp", "--nonblocked"], 0),
+    contest("run sockperf tcp", Sockets::Nearwire, &["--tcp"], 0),
     RUN_UDP,
     Contest { name: "run sockperf udp, one queue", on_one_queue: true, ..RUN_UDP },
     contest("run sockperf udp --nonblocked", Sockets::Nearwire, &["--nonblocked"], 0),

@@ -29,6 +29,22 @@ pub fn judge(figures: &Figures, in_part: bool) -> Result<bool, AnyError> {
         ("tcp/bypass - best frame path", over(figures, "tcp/bypass", "best frame path"), f64::NEG_INFINITY, 150.0),
         ("run sockperf udp - best frame path", over(figures, ran, "best frame path"), f64::NEG_INFINITY, 220.0),
         ("run sockperf udp / sockperf udp --nonblocked", ratio(figures, ran, "sockperf udp --nonblocked"), 0.0, 0.45),
+        (
+            "run sockperf tcp - best frame path",
+            over(figures, "run sockperf tcp", "best frame path"),
+            f64::NEG_INFINITY,
+            280.0,
+        ),
+        ("run sockperf tcp / tcp/busy-poll", ratio(figures, "run sockperf tcp", "tcp/busy-poll"), 0.0, 0.42),
+        redis("redis, 1 client, run / kernel", figures, "redis, 1 client", 1.6),
+        redis("redis, 50 clients, run / kernel", figures, "redis, 50 clients", 2.06),
+        redis("redis, 50 clients -P 16, run / kernel", figures, "redis, 50 clients -P 16", 1.3),
+        (
+            "redis, 50 clients, p99, run / kernel",
+            ratio(figures, "redis, 50 clients, run p99 us", "redis, 50 clients, kernel p99 us"),
+            0.0,
+            0.5,
+        ),
         ("run sockperf udp / sockperf udp", ratio(figures, ran, "sockperf udp"), 0.0, 0.04),
         (
             "run sockperf epoll, 1000 sockets / 1",
@@ -113,6 +129,10 @@ pub fn judge(figures: &Figures, in_part: bool) -> Result<bool, AnyError> {
         all_met &= verdict(name, spread(&rounds)?, least, most);
     }
     Ok(all_met)
+}
+
+fn redis(name: &'static str, figures: &Figures, load: &str, least: f64) -> Target {
+    (name, ratio(figures, &format!("{load}, run k/s"), &format!("{load}, kernel k/s")), least, f64::INFINITY)
 }
 
 type Target = (&'static str, Result<Vec<f64>, AnyError>, f64, f64);
