@@ -18,14 +18,13 @@ use crate::sockets::{EngineState, Sockets};
 
 /// More than this is not on its way at once when a flow is opened, but for bulk, which loses little by the kernel.
 const SLIPPED_MOST_BYTES: usize = 16 << 10;
-
-/// Whether the kernel could not send either.
-const fn has_nobody(reason: NeedsKernel) -> bool {
-    matches!(reason, NeedsKernel::NoRoute | NeedsKernel::Unreachable | NeedsKernel::InterfaceDown)
-}
-
 /// So many connections that heard nothing by their port are enough.
 pub(super) const UNHEARD_MOST: u32 = 3;
+
+/// Whether the kernel could not send either.
+const fn is_unroutable(reason: NeedsKernel) -> bool {
+    matches!(reason, NeedsKernel::NoRoute | NeedsKernel::Unreachable | NeedsKernel::InterfaceDown)
+}
 
 /// By which interface the stack could send for a connection. `Err(None)`: there may be one soon.
 pub(super) fn interface_between<H: Host>(
@@ -34,7 +33,7 @@ pub(super) fn interface_between<H: Host>(
     remote: SocketAddr,
 ) -> Result<u32, Option<Why>> {
     let way = engine.stack_ref().interface_between(local, remote);
-    way.map_err(|reason| (!has_nobody(reason)).then(|| Reason::Route.into()))
+    way.map_err(|reason| (!is_unroutable(reason)).then(|| Reason::Route.into()))
 }
 
 impl<H: Host> Sockets<H> {
@@ -59,7 +58,7 @@ impl<H: Host> Sockets<H> {
     pub(crate) fn release_where_routed(&mut self, fd: i32, reason: Reason) -> bool {
         let carried = self.streams.get(fd).map(|stream| stream.carried.id());
         let way = carried.zip(self.engine_ref()).map(|(id, engine)| engine.stack_ref().tcp_interface(id));
-        if way.is_none_or(|way| way.is_err_and(has_nobody)) {
+        if way.is_none_or(|way| way.is_err_and(is_unroutable)) {
             return false;
         }
         self.release_now(fd, reason);
