@@ -83,6 +83,22 @@ fn routing_rule_added_while_a_connection_is_adopted_gives_it_to_the_kernel() {
 }
 
 #[test]
+fn address_that_is_away_for_a_moment_leaves_a_connection_as_it_was() {
+    let Some(bed) = Bed::lay() else { return };
+    lay_second_cable(&bed);
+    let mut echo = echo(&bed, by_agent(&bed));
+    assert_eq!(echo.connections(), [1, 0]);
+    let near = bed.cable.near();
+    let of_interface = format!("{}/24 dev {}", near.ipv4, near.interface);
+    // The kernel could send, by another address.
+    ip(&bed, "route add default via 10.78.0.2");
+    ip(&bed, &format!("addr del {of_interface}"));
+    std::thread::sleep(Duration::from_millis(300));
+    ip(&bed, &format!("addr add {of_interface}"));
+    exchange_some(&mut echo);
+}
+
+#[test]
 fn route_that_moves_to_another_interface_takes_an_adopted_connection_along() {
     let Some(bed) = Bed::lay() else { return };
     lay_second_cable(&bed);

@@ -14,6 +14,7 @@ use crate::engine::Engine;
 use crate::epoll::Events;
 use crate::host::Host;
 use crate::reason::{Reason, Why};
+use crate::service::reach::is_local;
 use crate::sockets::{EngineState, Sockets};
 
 /// More than this is not on its way at once when a flow is opened, but for bulk, which loses little by the kernel.
@@ -54,11 +55,16 @@ impl<H: Host> Sockets<H> {
         }
     }
 
-    /// Gives a connection to the kernel until some calls more were made; `false`: the kernel has no route for it, or has it.
+    /// Gives a connection to the kernel until some calls more were made; `false`: the kernel would not take it now, without a route for it or its own
+    /// address, or has it.
     pub(crate) fn release_where_routed(&mut self, fd: i32, reason: Reason) -> bool {
-        let carried = self.streams.get(fd).map(|stream| stream.carried.id());
-        let way = carried.zip(self.engine_ref()).map(|(id, engine)| engine.stack_ref().tcp_interface(id));
-        if way.is_none_or(|way| way.is_err_and(is_unroutable)) {
+        let Some((id, local)) = self.streams.get(fd).map(|stream| (stream.carried.id(), stream.flow.local)) else {
+            return false;
+        };
+        let is_taken = |engine: &Engine<H>| {
+            is_local(engine, local) && !engine.stack_ref().tcp_interface(id).is_err_and(is_unroutable)
+        };
+        if !self.engine_ref().is_some_and(is_taken) {
             return false;
         }
         self.release_now(fd, reason);
