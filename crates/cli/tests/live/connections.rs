@@ -12,7 +12,7 @@ use crate::by_agent::{kill, running_agent, start_agent_for_nobody, status_of, wa
 use crate::common::accelerated::{Bed, Running};
 
 /// Accepts a connection, and gives everything back.
-const ECHO: &str = "
+pub(crate) const ECHO: &str = "
 made = socket.socket(); made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1); made.bind((near, 7000)); made.listen()
 print('step', flush=True)
 one, _ = made.accept()
@@ -34,7 +34,11 @@ pub(crate) fn echo(bed: &Bed, mut program: Running) -> Echo {
     program.step();
     let end = bed.cable.far();
     let address = (bed.cable.near().ipv4, 7000);
-    let far = end.namespace.enter(|| TcpStream::connect(address)).unwrap().unwrap();
+    echo_over(program, end.namespace.enter(|| TcpStream::connect(address)).unwrap().unwrap())
+}
+
+/// The same over a connection that there is.
+pub(crate) fn echo_over(program: Running, far: TcpStream) -> Echo {
     far.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
     let mut echo = Echo { program, far };
     (0..5).for_each(|number| echo.exchanges(number));

@@ -2,7 +2,7 @@
 //! the kernel forgets.
 
 use std::io::{Read, Write};
-use std::net::TcpStream;
+use std::net::{SocketAddrV6, TcpStream};
 use std::os::fd::AsRawFd;
 use std::process::Command;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use std::time::Duration;
 use nearwire_lab::{Cable, Namespace};
 
 use crate::common::accelerated::Bed;
-use crate::connections::{EAGER, Echo, at_near_end, by_agent, echo, exchange_much};
+use crate::connections::{EAGER, ECHO, Echo, at_near_end, by_agent, echo, echo_over, exchange_much};
 
 /// The far end's second address, which is on no cable.
 const BEYOND: &str = "10.79.0.2";
@@ -96,6 +96,32 @@ fn address_that_is_away_for_a_moment_leaves_a_connection_as_it_was() {
     std::thread::sleep(Duration::from_millis(300));
     ip(&bed, &format!("addr add {of_interface}"));
     exchange_some(&mut echo);
+}
+
+/// The link-local address of the near end, as the far end reaches it.
+fn link_local(bed: &Bed) -> SocketAddrV6 {
+    let (near, far) = (bed.cable.near(), bed.cable.far());
+    let show =
+        || Command::new("ip").args(["-6", "-o", "addr", "show", "scope", "link", "dev", &near.interface]).output();
+    let text = String::from_utf8(near.namespace.enter(show).unwrap().unwrap().stdout).unwrap();
+    let address = text.split_whitespace().find_map(|word| word.strip_suffix("/64")).expect("a link-local address");
+    SocketAddrV6::new(address.parse().unwrap(), 7000, 0, far.ifindex)
+}
+
+#[test]
+fn connection_with_a_link_local_far_end_is_adopted() {
+    let Some(bed) = Bed::lay() else { return };
+    let (near, far) = (bed.cable.near(), bed.cable.far());
+    if !near.ipv6_usable {
+        return println!("SKIP: there is no IPv6 here");
+    }
+    let server = ECHO.replace("socket.socket()", "socket.socket(socket.AF_INET6)").replace("near, 7000", "'::', 7000");
+    let mut program = bed.run_as_with(near, 0, &server, &[EAGER]);
+    program.step();
+    let far = far.namespace.enter(|| TcpStream::connect(link_local(&bed))).unwrap().unwrap();
+    let mut echo = echo_over(program, far);
+    exchange_some(&mut echo);
+    assert_eq!(echo.connections(), [1, 0]);
 }
 
 #[test]

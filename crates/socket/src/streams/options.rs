@@ -1,5 +1,6 @@
 //! What the kernel keeps of a TCP socket that the stack has to go by.
 
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use nearwire_stack::{Keepalive, TcpOptions};
@@ -8,10 +9,11 @@ use nearwire_sys::socket::{buffer_locks, int_option, option_bytes};
 use rustix::fs::{OFlags, fcntl_getfl};
 use rustix::net::sockopt::{self, Timeout, ip_tos, tcp_nodelay};
 
+use crate::kept::peer_address;
 use crate::reason::{Reason, Why};
 
 /// Options that the stack has not: level, name, and the value that asks for nothing. With any other the kernel serves the socket.
-const ONLY_KERNEL: [(i32, i32, i32); 9] = [
+const ONLY_KERNEL: [(i32, i32, i32); 8] = [
     (libc::IPPROTO_TCP, libc::TCP_INQ, 0),
     (libc::SOL_SOCKET, libc::SO_MARK, 0),
     (libc::SOL_SOCKET, libc::SO_OOBINLINE, 0),
@@ -21,8 +23,6 @@ const ONLY_KERNEL: [(i32, i32, i32); 9] = [
     (libc::SOL_SOCKET, libc::SO_TIMESTAMPING, 0),
     // Bytes leave as fast as they can.
     (libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE, -1),
-    // Its way is not the route's.
-    (libc::SOL_SOCKET, SO_BINDTOIFINDEX, 0),
 ];
 /// Of those, which each family has: packets that come from further away are dropped (RFC 5082), an address is not the host's, and each router may divide
 /// packets or none may, whatever the way takes.
@@ -126,6 +126,15 @@ fn has_only_known(shadow: Descriptor, is_v4: bool) -> Result<(), Why> {
         if int_option(shadow, level, name).map_err(failed)? != nothing {
             return Err(Why::option(level, name));
         }
+    }
+    // The kernel itself binds one with a link-local far end. The way of another one is not the route's.
+    let bound_to = int_option(shadow, libc::SOL_SOCKET, SO_BINDTOIFINDEX).map_err(failed)?.cast_unsigned();
+    let scope = match peer_address(shadow) {
+        Some(SocketAddr::V6(peer)) => peer.scope_id(),
+        _ => 0,
+    };
+    if bound_to != 0 && bound_to != scope {
+        return Err(Why::option(libc::SOL_SOCKET, SO_BINDTOIFINDEX));
     }
     let of_family: &[(i32, i32)] = if is_v4 { &EMPTY_V4 } else { &EMPTY_V6 };
     for (level, name) in of_family.iter().copied().chain([EMPTY]) {
