@@ -141,21 +141,3 @@ fn connection_with_several_next_hops_is_the_kernels() {
     exchange_much(&mut echo);
     assert_eq!(echo.connections(), [0, 0]);
 }
-
-/// What the far end sends comes by the second cable.
-fn send_by_second_cable(bed: &Bed) {
-    lay_second_cable(bed);
-    let (near, far) = (bed.cable.near(), bed.cable.far());
-    run(&far.namespace, &format!("ip route replace {}/32 via 10.78.0.1 dev nws1 src {}", near.ipv4, far.ipv4));
-}
-
-#[test]
-fn connection_whose_far_end_answers_by_another_interface_goes_on() {
-    let Some(bed) = Bed::lay() else { return };
-    send_by_second_cable(&bed);
-    let mut echo = echo(&bed, by_agent(&bed));
-    // One message at a time: what comes while the connection is given back has the kernel reset it.
-    exchange_some(&mut echo);
-    let [adopted, released] = echo.connections();
-    assert!(adopted <= 4 && released + 1 >= adopted, "it is tried ever less often: {adopted}, {released}");
-}
