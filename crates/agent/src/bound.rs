@@ -12,9 +12,9 @@ use nearwire_sys::netlink::dump;
 use nearwire_sys::netlink::message::{Attributes, u32_of};
 use rustix::net::netlink::SOCK_DIAG;
 
-const SOCK_DIAG_BY_FAMILY: u16 = 20;
-const AF_INET: u8 = 2;
-const AF_INET6: u8 = 10;
+pub(crate) const SOCK_DIAG_BY_FAMILY: u16 = 20;
+pub(crate) const AF_INET: u8 = 2;
+pub(crate) const AF_INET6: u8 = 10;
 const IPPROTO_UDP: u8 = 17;
 /// `struct inet_diag_req_v2`: family, protocol, two bytes, states, and an id that begins with the port.
 const REQUEST_BYTES: usize = 56;

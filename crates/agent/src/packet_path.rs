@@ -22,8 +22,8 @@ use nearwire_frames::steering::ExactFlow;
 use nearwire_sys::netlink::message::{Attributes, attribute, nest};
 use nearwire_sys::netlink::{self, Answers, is_module_absent};
 use rustix::io::Errno;
-use rustix::net::AddressFamily;
 use rustix::net::netlink::{NETFILTER, SOCK_DIAG, XFRM};
+use rustix::net::{AddressFamily, Protocol};
 
 use crate::message::{Cause, Text};
 use crate::shadow::ConnectedShadow;
@@ -103,11 +103,7 @@ impl PacketPath {
     }
 
     fn has_its_addresses(&mut self, shadow: &ConnectedShadow) -> io::Result<bool> {
-        let diag = match self.diag.take() {
-            Some(diag) => diag,
-            None => netlink::open(Some(SOCK_DIAG))?,
-        };
-        addresses::are_on_the_wire(self.diag.insert(diag), shadow)
+        addresses::are_on_the_wire(opened(&mut self.diag, SOCK_DIAG)?, shadow)
     }
 
     /// Whether a policy of IPsec does something with what comes or is sent.
@@ -120,25 +116,21 @@ impl PacketPath {
             if is_module_absent("xfrm_user") {
                 return Ok(false);
             }
-            self.policies = match netlink::open(Some(XFRM)) {
-                Err(error) if Errno::from_io_error(&error) == Some(Errno::PROTONOSUPPORT) => return Ok(false),
-                opened => Some(opened?),
-            };
         }
-        let Some(socket) = &self.policies else { return Ok(false) };
+        let socket = match opened(&mut self.policies, XFRM) {
+            Err(error) if Errno::from_io_error(&error) == Some(Errno::PROTONOSUPPORT) => return Ok(false),
+            opened => opened?,
+        };
         let policies = netlink::ask(socket, XFRM_MSG_GETPOLICY, Answers::Many, &[0; POLICY_ID_BYTES], 0)?;
         Ok(policies.iter().any(|policy| policy::is_for(policy, flow)))
     }
 
     /// `false`: its packets are changed.
     fn leave_tracking(&mut self, flow: &ExactFlow) -> io::Result<bool> {
-        if self.tracking.is_none() {
-            if !Path::new(TRACKING).exists() {
-                return Ok(true);
-            }
-            self.tracking = Some(netlink::open(Some(NETFILTER))?);
+        if self.tracking.is_none() && !Path::new(TRACKING).exists() {
+            return Ok(true);
         }
-        let Some(socket) = &self.tracking else { return Ok(true) };
+        let socket = opened(&mut self.tracking, NETFILTER)?;
         let ask = |kind, attributes: &[u8]| {
             let family = if flow.local.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
             let payload = [&[family.as_raw() as u8, 0, 0, 0], attributes].concat();
@@ -164,6 +156,14 @@ impl PacketPath {
             Err(error) if Errno::from_io_error(&error) == Some(Errno::NOENT) => Ok(true),
             done => done.map(|_| true),
         }
+    }
+}
+
+/// A netlink socket of a protocol, which stays open.
+fn opened(socket: &mut Option<OwnedFd>, protocol: Protocol) -> io::Result<&OwnedFd> {
+    match socket {
+        Some(socket) => Ok(socket),
+        none => Ok(none.insert(netlink::open(Some(protocol))?)),
     }
 }
 

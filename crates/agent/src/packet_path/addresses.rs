@@ -10,11 +10,9 @@ use std::os::fd::AsFd;
 use nearwire_sys::netlink::{Answers, ask};
 use rustix::io::Errno;
 
+use crate::bound::{AF_INET, AF_INET6, SOCK_DIAG_BY_FAMILY};
 use crate::shadow::ConnectedShadow;
 
-const SOCK_DIAG_BY_FAMILY: u16 = 20;
-const AF_INET: u8 = 2;
-const AF_INET6: u8 = 10;
 /// `IPPROTO_TCP`.
 const TCP: u8 = 6;
 const ADDRESS_BYTES: usize = 16;

@@ -48,8 +48,6 @@ const EMPTY_V6: [(i32, i32); 4] = [
 ];
 /// `SO_GET_FILTER` of include/uapi/asm-generic/socket.h.
 const SO_GET_FILTER: i32 = libc::SO_ATTACH_FILTER;
-/// Of include/uapi/asm-generic/socket.h.
-const SO_BINDTOIFINDEX: i32 = 62;
 /// Of `SO_BUF_LOCK` (`SOCK_SNDBUF_LOCK`, `SOCK_RCVBUF_LOCK`).
 const SENDING_LOCKED: i32 = 1;
 const RECEIVING_LOCKED: i32 = 2;
@@ -128,13 +126,13 @@ fn has_only_known(shadow: Descriptor, is_v4: bool) -> Result<(), Why> {
         }
     }
     // The kernel itself binds one with a link-local far end. The way of another one is not the route's.
-    let bound_to = int_option(shadow, libc::SOL_SOCKET, SO_BINDTOIFINDEX).map_err(failed)?.cast_unsigned();
+    let bound_to = int_option(shadow, libc::SOL_SOCKET, libc::SO_BINDTOIFINDEX).map_err(failed)?.cast_unsigned();
     let scope = match peer_address(shadow) {
         Some(SocketAddr::V6(peer)) => peer.scope_id(),
         _ => 0,
     };
     if bound_to != 0 && bound_to != scope {
-        return Err(Why::option(libc::SOL_SOCKET, SO_BINDTOIFINDEX));
+        return Err(Why::option(libc::SOL_SOCKET, libc::SO_BINDTOIFINDEX));
     }
     let of_family: &[(i32, i32)] = if is_v4 { &EMPTY_V4 } else { &EMPTY_V6 };
     for (level, name) in of_family.iter().copied().chain([EMPTY]) {
@@ -223,7 +221,7 @@ mod tests {
             return println!("SKIP: options that need root");
         }
         let set = |stream: &TcpStream, level, option, value| set_int_option(stream, level, option, value).unwrap();
-        let interface = &|stream: &TcpStream| set(stream, libc::SOL_SOCKET, SO_BINDTOIFINDEX, 1);
+        let interface = &|stream: &TcpStream| set(stream, libc::SOL_SOCKET, libc::SO_BINDTOIFINDEX, 1);
         let urgent = &|stream: &TcpStream| set(stream, libc::SOL_SOCKET, libc::SO_OOBINLINE, 1);
         let both: [Set; 2] = [("SO_BINDTODEVICE", interface), ("SO_OOBINLINE", urgent)];
         is_the_kernels("127.0.0.1:0", &both);
