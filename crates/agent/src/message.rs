@@ -15,7 +15,7 @@ use self::layout::{Field, Reader, layout};
 pub use self::layout::{Malformed, Text};
 
 /// The version of everything in this file. [`Request::Hello`] stays readable in all versions.
-pub const VERSION: u16 = 11;
+pub const VERSION: u16 = 12;
 /// The longest message.
 pub const MESSAGE_MOST_BYTES: usize = 32 * 1024;
 /// The longest datagram that [`Request::GiveBack`] has room for.
@@ -175,6 +175,13 @@ layout! {
         /// this message, is the right to it. If it is closed before [`Request::CloseConnection`], or the program ends, the far end is told that the
         /// connection is no more.
         25 => GuardConnection {},
+        /// Asks whether frames of an established TCP connection come by the port of a share, while the kernel has them. The agent listens from the first time on that
+        /// this is asked, until [`Request::OpenConnection`] or [`Request::CloseConnection`]. The connected socket, whose descriptor is beside this message, is the
+        /// right to it.
+        26 => HearConnection {
+            /// The share.
+            share: u32,
+        },
     }
 }
 
@@ -209,6 +216,13 @@ layout! {
         0x108 => ConnectionOpened {
             /// Its number, for [`Request::CloseConnection`].
             connection: u32,
+        },
+        /// To [`Request::HearConnection`].
+        0x109 => ConnectionHeard {
+            /// Its number, for [`Request::CloseConnection`].
+            connection: u32,
+            /// A frame of it came since the agent listens.
+            is_heard: bool,
         },
         /// To requests that nothing is to be told of but that they are done.
         0x104 => Done {},
@@ -548,6 +562,7 @@ impl Request {
             self,
             Request::OpenConnection { .. }
                 | Request::GuardConnection {}
+                | Request::HearConnection { .. }
                 | Request::Freeze {}
                 | Request::Thaw { .. }
                 | Request::GiveSegment { .. }
@@ -567,6 +582,7 @@ impl Request {
                 | Request::GiveBack { .. }
                 | Request::OpenConnection { .. }
                 | Request::GuardConnection {}
+                | Request::HearConnection { .. }
                 | Request::Freeze {}
                 | Request::Thaw { .. }
                 | Request::GiveSegment { .. }

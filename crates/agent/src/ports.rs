@@ -58,7 +58,7 @@ pub enum Finished {
     Share(u32, Result<Opened, Cause>),
     /// [`Ports::want_times`], of the share with this number.
     Times(u32, Result<(), Cause>),
-    /// [`Ports::open_connection`] may be called again, of the interface with this index; or why not.
+    /// [`Ports::open_connection`] and [`Ports::hear_connection`] may be called again, of the interface with this index; or why not.
     Awake(u32, Result<(), Cause>),
 }
 
@@ -139,6 +139,22 @@ pub trait Ports {
 
     /// Gives them to the kernel.
     fn close_connection(&mut self, _ifindex: u32, _flow: ExactFlow, _share: u32) {}
+
+    /// Has frames of a connection that come by an interface noted; the kernel gets them. Whether it is done: if not, nothing has changed, and [`Finished::Awake`] follows.
+    ///
+    /// # Errors
+    /// As [`Ports::open_connection`].
+    fn hear_connection(&mut self, _ifindex: u32, _flow: ExactFlow) -> Result<bool, Cause> {
+        Err(Cause::Port { words: Text::cut("connections are not taken here") })
+    }
+
+    /// Whether one came since.
+    fn has_heard(&self, _ifindex: u32, _flow: ExactFlow) -> bool {
+        false
+    }
+
+    /// Has them noted no more.
+    fn stop_hearing(&mut self, _ifindex: u32, _flow: ExactFlow) {}
 
     /// Has the far end of a connection that nobody has any more hear of that: it is sent a segment that it has to answer, and the kernel
     /// answers that by a reset (RFC 9293 section 3.10.7.1).

@@ -186,6 +186,10 @@ impl<P: Ports, J: Judge> Service<P, J> {
                 let shadow = socket_of(&socket).and_then(|socket| ConnectedShadow::read(socket, self.namespace));
                 shadow.and_then(|shadow| self.open_connection((id, number), share, shadow)).transpose()?
             }
+            Request::HearConnection { share } => {
+                let shadow = socket_of(&socket).and_then(|socket| ConnectedShadow::read(socket, self.namespace));
+                shadow.and_then(|shadow| self.hear_connection((id, number), share, shadow)).transpose()?
+            }
             request => self.handle_at_once(id, request, socket),
         };
         Some(done.unwrap_or_else(|cause| Answer::Refused { cause }.into()))
@@ -198,7 +202,8 @@ impl<P: Ports, J: Judge> Service<P, J> {
             | Request::ShowPass { .. }
             | Request::OpenShare { .. }
             | Request::WantTimes { .. }
-            | Request::OpenConnection { .. } => Err(Cause::NotGreeted {}),
+            | Request::OpenConnection { .. }
+            | Request::HearConnection { .. } => Err(Cause::NotGreeted {}),
             Request::CloseShare { share } => self.with_own_share(id, share, Self::close_share),
             Request::OpenFlow { share, address } => self.open_flow(id, share, address, socket),
             Request::CloseFlow { flow } => self.close_flow(id, flow),

@@ -25,7 +25,8 @@ const REMOTES: [IpAddr; 3] = [
     IpAddr::V6(Ipv6Addr::new(0xfdfd, 0xfdfd, 0xfdfd, 0xfdfd, 0xfdfd, 0xfdfd, 0xfdfd, 0xfdfd)),
     IpAddr::V4(Ipv4Addr::new(10, 0, 0, 3)),
 ];
-const OWNERS: [Owner; 5] = [Owner::Share(0), Owner::Kernel, Owner::Nobody, Owner::Share(1), Owner::Share(253)];
+const OWNERS: [Owner; 6] =
+    [Owner::Share(0), Owner::Kernel, Owner::Nobody, Owner::Share(1), Owner::Share(253), Owner::Unheard];
 const ETHER_TYPES: [u16; 6] = [0x0800, 0x86dd, 0x0806, 0x8100, 0x88a8, 0];
 const VLANS: [VlanMatch; 5] =
     [VlanMatch::Untagged, VlanMatch::Id(5), VlanMatch::Id(0), VlanMatch::Id(0xffe), VlanMatch::Id(0xfff)];

@@ -148,6 +148,8 @@ worded! {
         WayGone => "the interface or its port went away; it is adopted again after some calls",
         /// No entry, or one that is not complete, in the table of neighbours.
         NeighbourUnknown => "the kernel asks for the hardware address of its next hop; it is adopted again after some calls",
+        /// Routes that are not the same in both directions: of this connection, or of several before it.
+        ComesElsewhere => "what the far end sends does not come by a port of ours, but by another interface",
         /// Another interface, or another host in between.
         NotHeard => "nothing came for it by its interface's port after it was adopted; it is adopted again after some calls",
         /// FIN, RST or urgent data came.

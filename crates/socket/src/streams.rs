@@ -1,7 +1,7 @@
 //! TCP connections of the program: adopted from the kernel, carried by the stack, and released to the kernel.
 //!
 //! ```text
-//!  the kernel's  --adopt: flow, freeze, facts-->  carried  --release: facts, thaw, flow-->  the kernel's, perhaps for good
+//!  the kernel's  --listen: a frame came-->  --adopt: flow, freeze, facts-->  carried  --release: facts, thaw, flow-->  the kernel's, perhaps for good
 //! ```
 //! The kernel makes connections and ends them. A connection is carried while the program does nothing with it but send and receive. All else
 //! has it released first, and the kernel does it: options, shutdown, close. What ends a connection comes to the kernel too: a segment with FIN,
@@ -16,6 +16,7 @@ mod asked;
 mod bulk;
 mod change;
 mod due;
+mod hearing;
 mod lent;
 mod one_thread;
 mod options;
@@ -81,6 +82,8 @@ pub(crate) struct Streams {
     lent: HashMap<i32, Lent>,
     /// By fd, those that move bulk, or have.
     bulk: HashMap<i32, bulk::Moved>,
+    /// By fd, those that are listened for.
+    hearing: HashMap<i32, hearing::Hearing>,
     /// So often connections were adopted that were over soon, and no other: see [`Sockets::learn_from_life`].
     short_lives: u32,
     /// So many connections heard nothing by their port, and no more did: see [`Sockets::release_unheard`].

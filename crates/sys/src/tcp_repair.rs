@@ -85,6 +85,8 @@ pub struct Facts {
     pub window_scale: Option<(u8, u8)>,
     /// Round trips as measured; `None`: not yet.
     pub round_trip: Option<RoundTrip>,
+    /// Segments that came, wrapping.
+    pub received_segments: u32,
 }
 
 /// Measured round trips (RFC 6298).
@@ -242,7 +244,8 @@ pub fn facts(socket: impl AsFd) -> io::Result<Facts> {
     // `struct tcp_info` begins with single bytes: state, ca_state, retransmits, probes, backoff, options, and both shifts. Words follow.
     const RTT: usize = 68;
     const RTTVAR: usize = 72;
-    let mut bytes = [0; RTTVAR + 4];
+    const SEGS_IN: usize = 140;
+    let mut bytes = [0; SEGS_IN + 4];
     if option_bytes(socket, libc::IPPROTO_TCP, libc::TCP_INFO, &mut bytes)? < bytes.len() {
         return Err(io::ErrorKind::InvalidData.into());
     }
@@ -262,6 +265,7 @@ pub fn facts(socket: impl AsFd) -> io::Result<Facts> {
         window_scale: has(TCPI_OPT_WSCALE).then_some(shifts),
         round_trip: Some(RoundTrip { smoothed: time(RTT), variation: time(RTTVAR) })
             .filter(|round_trip| !round_trip.smoothed.is_zero()),
+        received_segments: word(SEGS_IN),
     })
 }
 

@@ -36,6 +36,8 @@ struct State {
     flows: Vec<(u32, Addresses, FlowOwner)>,
     /// With the index of the interface and the share.
     connections: Vec<(u32, ExactFlow, u32)>,
+    /// Connections that are listened for, and whether a frame came.
+    hearing: Vec<(u32, ExactFlow, bool)>,
     /// Connections whose far end was told that they are no more.
     ended: Vec<ExactFlow>,
     lost: Vec<(u32, Cause)>,
@@ -115,6 +117,13 @@ impl InMemoryPorts {
     #[must_use]
     pub fn connections(&self) -> Vec<(ExactFlow, u32)> {
         self.state().connections.iter().map(|(_, flow, share)| (*flow, *share)).collect()
+    }
+
+    /// A frame comes of all connections that are listened for; how many they are.
+    pub fn hear(&self) -> usize {
+        let mut state = self.state();
+        state.hearing.iter_mut().for_each(|(.., is_heard)| *is_heard = true);
+        state.hearing.len()
     }
 
     /// The connections whose far end was told that they are no more.
@@ -222,6 +231,19 @@ impl Ports for InMemoryPorts {
 
     fn close_connection(&mut self, ifindex: u32, flow: ExactFlow, share: u32) {
         self.state().connections.retain(|open| *open != (ifindex, flow, share));
+    }
+
+    fn hear_connection(&mut self, ifindex: u32, flow: ExactFlow) -> Result<bool, Cause> {
+        self.state().hearing.push((ifindex, flow, false));
+        Ok(true)
+    }
+
+    fn has_heard(&self, ifindex: u32, flow: ExactFlow) -> bool {
+        self.state().hearing.contains(&(ifindex, flow, true))
+    }
+
+    fn stop_hearing(&mut self, ifindex: u32, flow: ExactFlow) {
+        self.state().hearing.retain(|(of, heard, _)| (*of, *heard) != (ifindex, flow));
     }
 
     fn end_connection(&mut self, flow: ExactFlow) {

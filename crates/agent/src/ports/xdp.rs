@@ -165,6 +165,24 @@ impl XdpPorts {
     }
 
     /// An owner has a flow more. Where its port rests, the kernel has the flow's frames until the port is awake, as it has those of one that is held.
+    /// Gives the frames of a connection to an owner. `false`: its port is to awake first.
+    fn add_exact(&self, ifindex: u32, flow: ExactFlow, owner: Owner) -> Result<bool, Cause> {
+        self.table_of(ifindex)?.add_for(Filter::Exact(flow), owner).map_err(|error| refused(&error))?;
+        let is_served = self.thread_on(ifindex).is_none_or(PortThread::flow_came);
+        if !is_served {
+            self.remove_exact(ifindex, flow, owner);
+        }
+        Ok(is_served)
+    }
+
+    fn remove_exact(&self, ifindex: u32, flow: ExactFlow, owner: Owner) {
+        if let Ok(table) = self.table_of(ifindex) {
+            // What the kernel refuses to take out goes with the share, or the port.
+            let _ = table.remove_for(Filter::Exact(flow), owner);
+            self.flow_went(ifindex, table);
+        }
+    }
+
     fn flow_came(&self, ifindex: u32, owner: Owner) {
         if let (Owner::Share(_), Some(thread)) = (owner, self.thread_on(ifindex)) {
             thread.flow_came();
@@ -245,21 +263,25 @@ impl Ports for XdpPorts {
     }
 
     fn open_connection(&mut self, ifindex: u32, flow: ExactFlow, share: u32) -> Result<bool, Cause> {
-        let (table, owner) = (self.table_of(ifindex)?, self.owner_of(FlowOwner::Share(share))?);
-        table.add_for(Filter::Exact(flow), owner).map_err(|error| refused(&error))?;
-        let is_served = self.thread_on(ifindex).is_none_or(PortThread::flow_came);
-        if !is_served {
-            self.close_connection(ifindex, flow, share);
-        }
-        Ok(is_served)
+        self.add_exact(ifindex, flow, self.owner_of(FlowOwner::Share(share))?)
     }
 
     fn close_connection(&mut self, ifindex: u32, flow: ExactFlow, share: u32) {
-        if let (Ok(table), Ok(owner)) = (self.table_of(ifindex), self.owner_of(FlowOwner::Share(share))) {
-            // What the kernel refuses to take out goes with the share, or the port.
-            let _ = table.remove_for(Filter::Exact(flow), owner);
-            self.flow_went(ifindex, table);
+        if let Ok(owner) = self.owner_of(FlowOwner::Share(share)) {
+            self.remove_exact(ifindex, flow, owner);
         }
+    }
+
+    fn hear_connection(&mut self, ifindex: u32, flow: ExactFlow) -> Result<bool, Cause> {
+        self.add_exact(ifindex, flow, Owner::Unheard)
+    }
+
+    fn has_heard(&self, ifindex: u32, flow: ExactFlow) -> bool {
+        self.table_of(ifindex).is_ok_and(|table| table.has_heard(flow).unwrap_or(false))
+    }
+
+    fn stop_hearing(&mut self, ifindex: u32, flow: ExactFlow) {
+        self.remove_exact(ifindex, flow, Owner::Unheard);
     }
 
     fn move_flow(&mut self, ifindex: u32, flow: &Addresses, from: FlowOwner, to: FlowOwner) -> Result<(), Cause> {

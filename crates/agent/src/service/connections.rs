@@ -1,4 +1,4 @@
-//! The flows of TCP connections whose data programs carry.
+//! The flows of TCP connections whose data programs carry, and of those that programs would carry if their frames came by the programs' ports.
 //!
 //! A connection has one socket, one program and one share, so nothing is compared with others'. When its socket is closed while the flow is
 //! open, or its program is gone, the kernel knows nothing of the connection: its far end is told ([`Ports::end_connection`]). It is told
@@ -29,16 +29,26 @@ const TOLD_EVERY: Duration = Duration::from_millis(600);
 const BUFFER_MOST_BYTES: u32 = 16 << 20;
 
 /// The flow of a connection.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Connection {
     program: ProgramId,
     /// Where its frames go. `None`: to a port that the program has opened itself.
     place: Option<Place>,
     cookie: u64,
     flow: ExactFlow,
+    owner: Owner,
 }
 
-#[derive(Debug, Clone, Copy)]
+/// Who has the data of a connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Owner {
+    /// Its program.
+    Program,
+    /// The kernel: whether its frames come is listened for.
+    Kernel,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Place {
     share: u32,
     ifindex: u32,
@@ -97,27 +107,63 @@ impl<P: Ports, J: Judge> Service<P, J> {
         share: u32,
         shadow: ConnectedShadow,
     ) -> Result<Option<Outcome>, Cause> {
-        let ifindex = self.own_share(program, share)?.ifindex;
+        let ifindex = self.ifindex_for(program, share, shadow)?;
         let ConnectedShadow { cookie, flow, .. } = shadow;
-        if shadow.ifindex != 0 && shadow.ifindex != ifindex {
-            return Err(Cause::OtherInterface { ifindex: shadow.ifindex });
-        }
         self.may_have_connection(program, shadow, Some(ifindex))?;
+        self.ports.leave_packet_path(&shadow)?;
         if !self.ports.open_connection(ifindex, flow, share)? {
-            self.begun.add_connection(BegunConnection { asker: (program, request), share, ifindex, shadow });
+            let asker = (program, request);
+            self.begun.add_connection(BegunConnection { asker, share, ifindex, shadow, is_heard: false });
             return Ok(None);
         }
         let place = Some(Place { share, ifindex });
-        let connection = self.connections.insert(Connection { program, place, cookie, flow });
-        Ok(Some(Answer::ConnectionOpened { connection }.into()))
+        let connection = Connection { program, place, cookie, flow, owner: Owner::Program };
+        Ok(Some(Answer::ConnectionOpened { connection: self.connections.insert(connection) }.into()))
+    }
+
+    /// A program asks whether frames of a connection come by a share's port. `None`: it has to wait for the port.
+    pub(super) fn hear_connection(
+        &mut self,
+        (program, request): Asker,
+        share: u32,
+        shadow: ConnectedShadow,
+    ) -> Result<Option<Outcome>, Cause> {
+        let ifindex = self.ifindex_for(program, share, shadow)?;
+        let ConnectedShadow { cookie, flow, .. } = shadow;
+        let place = Some(Place { share, ifindex });
+        let wanted = Connection { program, place, cookie, flow, owner: Owner::Kernel };
+        let found = self.connections.by_number.iter().find(|(_, other)| **other == wanted);
+        if let Some(connection) = found.map(|(number, _)| *number) {
+            let is_heard = self.ports.has_heard(ifindex, flow);
+            return Ok(Some(Answer::ConnectionHeard { connection, is_heard }.into()));
+        }
+        self.may_have_connection(program, shadow, Some(ifindex))?;
+        if !self.ports.hear_connection(ifindex, flow)? {
+            let asker = (program, request);
+            self.begun.add_connection(BegunConnection { asker, share, ifindex, shadow, is_heard: true });
+            return Ok(None);
+        }
+        let connection = self.connections.insert(wanted);
+        Ok(Some(Answer::ConnectionHeard { connection, is_heard: false }.into()))
+    }
+
+    /// The interface of a share by which a connection may come.
+    fn ifindex_for(&self, program: ProgramId, share: u32, shadow: ConnectedShadow) -> Result<u32, Cause> {
+        let ifindex = self.own_share(program, share)?.ifindex;
+        if shadow.ifindex != 0 && shadow.ifindex != ifindex {
+            return Err(Cause::OtherInterface { ifindex: shadow.ifindex });
+        }
+        Ok(ifindex)
     }
 
     /// A program carries the data of a connection by a port of its own.
     pub(super) fn guard_connection(&mut self, program: ProgramId, socket: Option<OwnedFd>) -> Result<Outcome, Cause> {
         let shadow = ConnectedShadow::read(socket_of(&socket)?, self.namespace)?;
         self.may_have_connection(program, shadow, None)?;
+        self.ports.leave_packet_path(&shadow)?;
         let ConnectedShadow { cookie, flow, .. } = shadow;
-        let connection = self.connections.insert(Connection { program, place: None, cookie, flow });
+        let connection = Connection { program, place: None, cookie, flow, owner: Owner::Program };
+        let connection = self.connections.insert(connection);
         Ok(Answer::ConnectionOpened { connection }.into())
     }
 
@@ -134,12 +180,12 @@ impl<P: Ports, J: Judge> Service<P, J> {
         let is_same = |other: &Connection| other.ifindex() == ifindex && other.flow == flow;
         let others = self.connections.by_number.iter().find(|(_, other)| is_same(other));
         if let Some((number, other)) = others.map(|(number, other)| (*number, *other)) {
-            if other.cookie == cookie {
+            if other.cookie == cookie && other.owner == Owner::Program {
                 return Err(Cause::SocketShared { pid: self.program(other.program)?.caller.pid });
             }
             self.take_connection(number);
         }
-        self.ports.leave_packet_path(&shadow)
+        Ok(())
     }
 
     /// Does to a connection what changes of its owner need. A program may thaw what another agent has frozen for it, also where it has ended since, and else
@@ -166,7 +212,9 @@ impl<P: Ports, J: Judge> Service<P, J> {
 
     fn has_flow(&self, program: ProgramId, socket: BorrowedFd<'_>) -> Result<(), Cause> {
         let ConnectedShadow { cookie, flow, .. } = ConnectedShadow::read(socket, self.namespace)?;
-        let is_its = |connection: &Connection| (connection.program, connection.cookie) == (program, cookie);
+        let is_its = |connection: &Connection| {
+            (connection.program, connection.cookie, connection.owner) == (program, cookie, Owner::Program)
+        };
         let has = self.connections.by_number.values().any(is_its);
         has.then_some(()).ok_or(Cause::OtherAddress { address: flow.local })
     }
@@ -202,7 +250,8 @@ impl<P: Ports, J: Judge> Service<P, J> {
         let all = self.connections.by_number.iter().filter(|(_, connection)| which(connection));
         let numbers: Vec<u32> = all.map(|(number, _)| *number).collect();
         for number in numbers {
-            if let Some(connection) = self.take_connection(number).filter(|_| have_ended) {
+            let taken = self.take_connection(number);
+            if let Some(connection) = taken.filter(|taken| have_ended && taken.owner == Owner::Program) {
                 self.tell_end(connection.flow, TOLD_TIMES);
             }
         }
@@ -226,7 +275,10 @@ impl<P: Ports, J: Judge> Service<P, J> {
     fn take_connection(&mut self, number: u32) -> Option<Connection> {
         let connection = self.connections.by_number.remove(&number)?;
         if let Some(Place { share, ifindex }) = connection.place {
-            self.ports.close_connection(ifindex, connection.flow, share);
+            match connection.owner {
+                Owner::Program => self.ports.close_connection(ifindex, connection.flow, share),
+                Owner::Kernel => self.ports.stop_hearing(ifindex, connection.flow),
+            }
         }
         Some(connection)
     }

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use nearwire_lab::{Cable, Namespace};
 
+use crate::by_agent::status_of;
 use crate::common::accelerated::Bed;
 use crate::connections::{EAGER, ECHO, Echo, at_near_end, by_agent, echo, echo_over, exchange_much};
 
@@ -140,4 +141,36 @@ fn connection_with_several_next_hops_is_the_kernels() {
     let mut echo = echo(&bed, by_agent(&bed));
     exchange_much(&mut echo);
     assert_eq!(echo.connections(), [0, 0]);
+}
+
+/// What the far end sends comes by the second cable.
+fn send_by_second_cable(bed: &Bed) {
+    lay_second_cable(bed);
+    let (near, far) = (bed.cable.near(), bed.cable.far());
+    run(&far.namespace, &format!("ip route replace {}/32 via 10.78.0.1 dev nws1 src {}", near.ipv4, far.ipv4));
+}
+
+fn echo_by_auto(bed: &Bed) -> Echo {
+    echo(bed, bed.run_as_with(bed.cable.near(), 0, ECHO, &[("NEARWIRE_ADOPT", "auto")]))
+}
+
+#[test]
+fn connection_whose_far_end_answers_by_another_interface_is_not_adopted_by_auto() {
+    let Some(bed) = Bed::lay() else { return };
+    send_by_second_cable(&bed);
+    let mut echo = echo_by_auto(&bed);
+    exchange_some(&mut echo);
+    exchange_much(&mut echo);
+    assert_eq!(echo.connections(), [0, 0]);
+    let shown = status_of(&echo.program.pid());
+    assert!(shown["sockets"].to_string().contains("but by another interface"), "{shown:#}");
+}
+
+#[test]
+fn connection_that_is_heard_is_adopted_by_auto() {
+    let Some(bed) = Bed::lay() else { return };
+    let mut echo = echo_by_auto(&bed);
+    assert_eq!(echo.connections(), [1, 0], "after five exchanges");
+    exchange_some(&mut echo);
+    assert_eq!(echo.connections(), [1, 0]);
 }

@@ -4,10 +4,11 @@
 //!   0 to 253           the share with this number
 //!   0x8000             the kernel
 //!   0x8001             nobody
+//!   0x8002             the kernel, which has got none yet: with the first frame it becomes 0x8000
 //!   0x1_0000 + index   one of several, by the slot table with this index (`group`)
 //! ```
 //!
-//! Such a number is a *verdict*. A slot of a group has the first three kinds, in 16 bits.
+//! Such a number is a *verdict*. A slot of a group has one of 16 bits.
 
 use std::fmt;
 
@@ -20,6 +21,7 @@ pub const SHARES_MOST: u32 = SLOTS as u32 - 2;
 
 pub(super) const KERNEL: u32 = 0x8000;
 pub(super) const NOBODY: u32 = 0x8001;
+pub(super) const UNHEARD: u32 = 0x8002;
 /// Added to the index of a group.
 pub(super) const GROUP: u32 = 1 << 16;
 /// Bits of a verdict.
@@ -33,6 +35,8 @@ pub enum Owner {
     Share(u32),
     /// The kernel (`XDP_PASS`).
     Kernel,
+    /// The kernel, and whether it got one is remembered ([`SteeringTable::has_heard`](super::SteeringTable::has_heard)): of exact flows alone.
+    Unheard,
     /// Nobody: the frames are dropped (`XDP_DROP`).
     Nobody,
 }
@@ -43,6 +47,7 @@ impl Owner {
             Owner::Share(share) => share,
             Owner::Kernel => KERNEL,
             Owner::Nobody => NOBODY,
+            Owner::Unheard => UNHEARD,
         }
     }
 
@@ -54,6 +59,7 @@ impl Owner {
         match u32::from(slot) {
             KERNEL => Owner::Kernel,
             NOBODY => Owner::Nobody,
+            UNHEARD => Owner::Unheard,
             share => Owner::Share(share),
         }
     }
@@ -65,6 +71,7 @@ impl fmt::Display for Owner {
             Owner::Share(share) => write!(f, "share {share}"),
             Owner::Kernel => f.write_str("the kernel"),
             Owner::Nobody => f.write_str("nobody"),
+            Owner::Unheard => f.write_str("the kernel, until a frame is heard"),
         }
     }
 }

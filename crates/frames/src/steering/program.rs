@@ -16,7 +16,7 @@ use nearwire_sys::bpf::{Instruction, LoadError, Map, Program};
 
 use super::credits::{self, Counting, CreditMap};
 use super::filter::{EXACT_CLASS, FRAME_CLASSES_FROM, FRAME_ETHER_TYPE, FRAME_MAC, FRAME_VLAN, Transport, UNTAGGED};
-use super::owner::{KERNEL, NOBODY};
+use super::owner::{KERNEL, NOBODY, UNHEARD};
 use super::words::WordMaps;
 use crate::xdp::assembler::Register::{R0, R1, R2, R3, R4, R5, R6, R7, R8, R9, R10};
 use crate::xdp::assembler::Width::{Byte, Double, Half, Word};
@@ -593,13 +593,31 @@ fn unless_in_use(program: &mut Assembler, class_bit: i32, next: Label) {
 /// Goes to `found`, with the verdict in `R9`, when the key at this place of the stack is in the map.
 fn look_up(program: &mut Assembler, map: &Map, key: i16, found: Label) {
     let missed = program.label();
+    append_look_up(program, map, key, missed);
+    program.jump(found).place(missed);
+}
+
+/// The same of an exact flow. One of which no frame was heard is noted in its place as the kernel's, by one step that looks again: the place may be another
+/// flow's by now, whose verdict stays.
+fn look_up_exact(program: &mut Assembler, map: &Map, key: i16, ways: Ways) {
+    let missed = program.label();
+    append_look_up(program, map, key, missed);
+    program
+        .jump_if_not_equal(R9, UNHEARD.cast_signed(), ways.verdict)
+        .copy(R1, R0)
+        .set(R2, KERNEL.cast_signed())
+        .set(R0, UNHEARD.cast_signed())
+        .exchange_word_if_equal(R1, 0, R2) // is R0
+        .jump(ways.pass)
+        .place(missed);
+}
+
+fn append_look_up(program: &mut Assembler, map: &Map, key: i16, missed: Label) {
     program
         .copy(R2, R10)
         .add(R2, i32::from(key)) // R2 = address of the key
         .load_map(R1, map.as_fd())
         .call(HelperCall::MapLookup)
         .jump_if_equal(R0, 0, missed)
-        .load(Word, R9, R0, 0) // the verdict
-        .jump(found)
-        .place(missed);
+        .load(Word, R9, R0, 0); // the verdict
 }

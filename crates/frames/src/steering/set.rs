@@ -155,7 +155,7 @@ impl FilterSet {
             let everything = self.owners(&Filter::Frame(super::FrameFilter::default()));
             return everything.map_or(Owner::Kernel, Owners::first);
         }
-        self.decided(frame).unwrap_or(Owner::Kernel)
+        self.decided(frame).filter(|owner| *owner != Owner::Unheard).unwrap_or(Owner::Kernel)
     }
 
     /// `None`: no filter matches.

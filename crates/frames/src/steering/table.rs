@@ -14,11 +14,12 @@ use nearwire_sys::bpf::{Map, MapKind, Program};
 
 use super::credits::{Counting, CreditMap, CreditWords};
 use super::filter::{
-    EXACT_V4_KEY_BYTES, EXACT_V6_KEY_BYTES, FLOW_KEY_BYTES, FRAME_KEY_BYTES, Filter, FilterError, FrameFilter, Key,
+    EXACT_V4_KEY_BYTES, EXACT_V6_KEY_BYTES, ExactFlow, FLOW_KEY_BYTES, FRAME_KEY_BYTES, Filter, FilterError,
+    FrameFilter, Key,
 };
 use super::group::{GROUPS_MOST, Owners};
 use super::groups::{Groups, NoneLeft};
-use super::owner::Owner;
+use super::owner::{KERNEL, Owner};
 use super::ports::{self, Ports};
 use super::program::{self, Capacity, EVERYTHING_AT, Maps};
 use super::set::FilterSet;
@@ -280,6 +281,24 @@ impl SteeringTable {
         self.give(&mut state, filter, Some(moved)).map_err(|refusal| self.refused("move a filter", refusal))
     }
 
+    /// Whether a frame came of an exact flow since it was given to [`Owner::Unheard`], which has it still.
+    ///
+    /// # Errors
+    /// It does not have it, or the kernel refused.
+    pub fn has_heard(&self, flow: ExactFlow) -> Result<bool, PortError> {
+        let filter = Filter::Exact(flow);
+        let state = self.state("look whether a frame came")?;
+        self.owners_of(&state, filter, Owner::Unheard)?;
+        let (maps, mut verdict) = (&self.table.maps, [0; VALUE_BYTES as usize]);
+        let found = match filter.key() {
+            Key::ExactV4(key) => maps.exact_v4.lookup(&key, &mut verdict),
+            Key::ExactV6(key) => maps.exact_v6.lookup(&key, &mut verdict),
+            Key::Flow(_) | Key::Frame(_) | Key::Everything => Ok(false),
+        };
+        let is_there = found.map_err(|source| self.refused("look whether a frame came", source.into()))?;
+        Ok(is_there && u32::from_ne_bytes(verdict) == KERNEL)
+    }
+
     /// Takes all filters from a share that is gone, which nobody removes.
     ///
     /// # Errors
@@ -393,7 +412,7 @@ impl SteeringTable {
                 let last = self.table.maps.shares_most - 1;
                 Err(self.wrong(FilterError::NoSuchShare { filter, share, last }))
             }
-            Owner::Share(_) | Owner::Kernel | Owner::Nobody => Ok(()),
+            Owner::Share(_) | Owner::Kernel | Owner::Nobody | Owner::Unheard => Ok(()),
         }
     }
 

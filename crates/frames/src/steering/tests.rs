@@ -96,7 +96,7 @@ impl Bench {
     fn share_of(&self, frame: &[u8]) -> Option<u32> {
         match self.verdict(frame) {
             Owner::Share(share) => Some(share),
-            Owner::Kernel => None,
+            Owner::Kernel | Owner::Unheard => None,
             Owner::Nobody => panic!("dropped: {frame:02x?}"),
         }
     }
@@ -464,7 +464,7 @@ enum Change {
 
 fn owners() -> impl Strategy<Value = Owner> {
     let shares = [0, 1, 2, 64, 128, SHARES - 1].map(Owner::Share);
-    proptest::sample::select([&shares[..], &[Owner::Kernel, Owner::Nobody]].concat())
+    proptest::sample::select([&shares[..], &[Owner::Kernel, Owner::Nobody, Owner::Unheard]].concat())
 }
 
 fn changes() -> impl Strategy<Value = Change> {
@@ -1204,4 +1204,28 @@ fn verdict_cost_of_a_frame() {
     let many = |local: IpAddr| (0..10_000).map(|port| remote(local, port)).collect::<Vec<_>>();
     measure("one of 10 000 exact, v4", &many(HOST.into()), &v4);
     measure("one of 10 000 exact, v6", &many(HOST6.into()), &v6);
+}
+
+#[test]
+fn exact_flow_given_to_the_kernel_until_a_frame_comes_hears_its_own_frames_alone_and_then_goes_to_a_share() {
+    let Some(bench) = Bench::or_skip() else { return };
+    for (local, frame, other) in [
+        (IpAddr::from(HOST), tcp_v4(HOST, 7000), tcp_v4(HOST, 7001)),
+        (IpAddr::from(HOST6), tcp_v6(HOST6, 7000), tcp_v6(HOST6, 7001)),
+    ] {
+        let flow = exact(Transport::Tcp, (local, 7000), (source_of(local), 9999));
+        let Filter::Exact(exact_flow) = flow else { unreachable!() };
+        assert!(matches!(bench.table.has_heard(exact_flow), Err(crate::PortError::Filter { .. })), "not there");
+        bench.table.add_for(flow, Owner::Unheard).unwrap();
+        bench.verdict(&other);
+        assert!(!bench.table.has_heard(exact_flow).unwrap());
+        for _ in 0..2 {
+            assert_eq!(bench.verdict(&frame), Owner::Kernel);
+            assert!(bench.table.has_heard(exact_flow).unwrap());
+        }
+        bench.table.move_for(flow, Owner::Unheard, Owner::Share(3)).unwrap();
+        assert_eq!(bench.verdict(&frame), Owner::Share(3));
+        assert!(matches!(bench.table.has_heard(exact_flow), Err(crate::PortError::Filter { .. })), "a share's");
+        bench.table.remove_for(flow, Owner::Share(3)).unwrap();
+    }
 }

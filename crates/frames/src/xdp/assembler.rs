@@ -83,6 +83,8 @@ const CLASS_ALU64: u8 = 0x07;
 const SOURCE_REGISTER: u8 = 0x08;
 const MODE_MEMORY: u8 = 0x60;
 const MODE_ATOMIC: u8 = 0xc0;
+/// `BPF_CMPXCHG`.
+const ATOMIC_COMPARE_EXCHANGE: i32 = 0xf1;
 const SIZE_WORD: u8 = 0x00;
 const SIZE_HALF: u8 = 0x08;
 const SIZE_BYTE: u8 = 0x10;
@@ -218,6 +220,11 @@ impl Assembler {
     /// `*(u64 *)(base + offset_bytes) += from`, as one step for all CPUs.
     pub fn add_to_memory(&mut self, base: Register, offset_bytes: i16, from: Register) -> &mut Self {
         self.push(CLASS_STX | MODE_ATOMIC | SIZE_DOUBLE, base, from, offset_bytes, i32::from(ALU_ADD))
+    }
+
+    /// `if *(u32 *)(base + offset_bytes) == R0 { *(u32 *)(base + offset_bytes) = from }`, as one step for all CPUs. `R0` is what was there (Linux 5.12).
+    pub fn exchange_word_if_equal(&mut self, base: Register, offset_bytes: i16, from: Register) -> &mut Self {
+        self.push(CLASS_STX | MODE_ATOMIC | SIZE_WORD, base, from, offset_bytes, ATOMIC_COMPARE_EXCHANGE)
     }
 
     /// `to = constant`, all 64 bits. Takes two instruction slots.
@@ -404,6 +411,7 @@ mod tests {
         let mut program = Assembler::new();
         program.set_double(Register::R3, 0x8000_0001_ffff_fffe).call_kernel(66150);
         program.add_to_memory(Register::R0, 64, Register::R1).divide(Register::R4, 3840).call(HelperCall::FrameLength);
+        program.exchange_word_if_equal(Register::R1, 4, Register::R2);
         let bytes: Vec<_> = program.finish().iter().map(|i| (i.code, i.registers, i.offset, i.immediate)).collect();
         let wanted = [
             (0x18, 0x03, 0, -2),
@@ -412,6 +420,7 @@ mod tests {
             (0xdb, 0x10, 64, 0),
             (0x37, 0x04, 0, 3840),
             (0x85, 0x00, 0, 188),
+            (0xc3, 0x21, 4, 0xf1),
         ];
         assert_eq!(bytes, wanted);
     }

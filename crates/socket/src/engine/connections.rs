@@ -142,6 +142,29 @@ impl<H: Host> Engine<H> {
         }
     }
 
+    /// Whether a frame of a connection, which the kernel has, came by one of the ports since this was first asked.
+    ///
+    /// # Errors
+    /// One refuses, or there is none.
+    pub(crate) fn hears_connection(&mut self, flow: ExactFlow, socket: FlowSocket) -> Result<bool, Reason> {
+        let attached = &mut self.interfaces.attached;
+        let mut refused = attached.is_empty().then_some(Reason::NoInterface);
+        let mut is_heard = false;
+        for attached in attached.iter_mut() {
+            match attached.port.hears_connection(flow, socket) {
+                Ok(heard) => is_heard |= heard,
+                Err(error) => refused = Some(attached.refused_flow(&error)),
+            }
+        }
+        match refused {
+            Some(reason) => {
+                self.close_connection(flow);
+                Err(reason)
+            }
+            None => Ok(is_heard),
+        }
+    }
+
     /// What the kernel's path to a far end does with long segments. `None`: no port is on the way to it.
     pub(crate) fn offloads_towards(&self, remote: IpAddr) -> Option<Offloads> {
         let ifindex = self.stack.interface_for(remote, None).ok()?;

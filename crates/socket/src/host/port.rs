@@ -3,7 +3,7 @@
 //! They are the same but for who sets the filters. Those of an own port stand in its steering table; flows of a share are opened by the
 //! agent, socket by socket, as having the socket is the right to them. A share has one TX queue and no times of the device.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use nearwire_agent::client::Client;
 use nearwire_agent::message::Answer;
 use nearwire_frames::ports::xdp::{FrameTimes, Kick, Kicked, TimesWanted, XdpPort, await_carrier};
 use nearwire_frames::raw::TimeSource;
-use nearwire_frames::steering::{ExactFlow, Filter, FlowFilter};
+use nearwire_frames::steering::{ExactFlow, Filter, FlowFilter, Owner};
 use nearwire_frames::{
     EnginePort, FlowSocket, Port, PortAbout, PortError, PortFilters, PortStatistics, PreparedFrame, RawPort,
     RevokedFlow,
@@ -86,14 +86,38 @@ struct Guard {
     connected: Arc<Connected>,
     /// Its numbers of them.
     connections: HashMap<ExactFlow, u32>,
+    /// Those that are only listened for, of which it knows nothing.
+    hearing: HashSet<ExactFlow>,
 }
 
 impl Guard {
     fn by(connected: Arc<Connected>) -> Guard {
-        Guard { connected, connections: HashMap::new() }
+        Guard { connected, connections: HashMap::new(), hearing: HashSet::new() }
+    }
+
+    fn hears_connection(&mut self, port: &mut XdpPort, flow: ExactFlow) -> Result<bool, PortError> {
+        let interface = port.config().interface.clone();
+        let table = port.steering_table().ok_or(PortError::NoConnections { interface })?;
+        if self.hearing.insert(flow) {
+            let added = table.add_for(Filter::Exact(flow), Owner::Unheard);
+            return added.map(|()| false).inspect_err(|_| {
+                self.hearing.remove(&flow);
+            });
+        }
+        table.has_heard(flow)
+    }
+
+    fn stop_hearing(&mut self, port: &mut XdpPort, flow: ExactFlow) {
+        if self.hearing.remove(&flow)
+            && let Some(table) = port.steering_table()
+        {
+            // Refused, there is none.
+            let _ = table.remove_for(Filter::Exact(flow), Owner::Unheard);
+        }
     }
 
     fn open_connection(&mut self, port: &mut XdpPort, flow: ExactFlow, socket: FlowSocket) -> Result<(), PortError> {
+        self.stop_hearing(port, flow);
         let interface = &port.config().interface;
         let guarded = self.connected.ask(|client| client.guard_connection(socket));
         let number = guarded.map_err(|not_done| not_done.into_error(interface))?;
@@ -102,6 +126,7 @@ impl Guard {
     }
 
     fn close_connection(&mut self, port: &mut XdpPort, flow: ExactFlow) {
+        self.stop_hearing(port, flow);
         if self.connections.contains_key(&flow) {
             // Refused, there is none.
             let _ = RawPort::remove_filter(port, Filter::Exact(flow));
@@ -172,6 +197,13 @@ impl Share {
         self.ask(|client| client.move_flow(number, to))?;
         other.flows.insert((flow, socket.inode), (number, socket));
         Ok(())
+    }
+
+    fn hears_connection(&mut self, flow: ExactFlow, socket: FlowSocket) -> Result<bool, PortError> {
+        let number = self.filters.number;
+        let (heard, is_heard) = self.ask(|client| client.hear_connection(number, socket))?;
+        self.connections.insert(flow, heard);
+        Ok(is_heard)
     }
 
     fn open_connection(&mut self, flow: ExactFlow, socket: FlowSocket) -> Result<(), PortError> {
@@ -408,6 +440,16 @@ impl EnginePort for HostPort {
         match (&mut self.share, &mut other.share) {
             (Some(share), Some(other)) => share.hand_flow(other, flow, socket),
             _ => self.port.hand_flow(&mut other.port, flow, socket, is_last_and_first),
+        }
+    }
+
+    fn hears_connection(&mut self, flow: ExactFlow, socket: FlowSocket) -> Result<bool, PortError> {
+        match &mut self.share {
+            Some(share) => share.hears_connection(flow, socket),
+            None => match &mut self.guard {
+                Some(guard) => guard.hears_connection(&mut self.port, flow),
+                None => self.port.hears_connection(flow, socket),
+            },
         }
     }
 

@@ -39,6 +39,34 @@ pub(super) const CALLS_UNTIL_TRIED_AGAIN: u16 = 16;
 /// The same of one that was released because the kernel got its frames: each time so many times more.
 const CALLS_GROW_BY: u16 = 8;
 
+/// Why a connection stays the kernel's.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum NotAdopted {
+    /// It is tried again after some calls more.
+    Yet {
+        /// How many.
+        calls: u16,
+    },
+    /// It is the kernel's for good.
+    Ever(Why),
+}
+
+impl NotAdopted {
+    pub(super) const YET: NotAdopted = NotAdopted::Yet { calls: CALLS_UNTIL_TRIED_AGAIN };
+}
+
+impl From<Reason> for NotAdopted {
+    fn from(reason: Reason) -> NotAdopted {
+        NotAdopted::Ever(reason.into())
+    }
+}
+
+impl From<Why> for NotAdopted {
+    fn from(why: Why) -> NotAdopted {
+        NotAdopted::Ever(why)
+    }
+}
+
 impl<H: Host> Sockets<H> {
     /// A connection may come to be: so many calls on it go to the kernel before it is adopted. `false`: it never is.
     pub fn stream_opened(&mut self, fd: i32) -> bool {
@@ -73,8 +101,14 @@ impl<H: Host> Sockets<H> {
         let Some((before, now)) = before.zip(self.calls_served(fd)) else { return };
         let is_worth_it = now.saturating_sub(before) >= CALLS_WORTH_IT;
         self.streams.unheard -= u32::from(is_worth_it && self.streams.unheard > 0);
-        let lives = self.streams.short_lives;
-        self.streams.short_lives = if is_worth_it { lives.saturating_sub(1) } else { (lives + 1).min(DOUBLINGS_MOST) };
+        match is_worth_it {
+            true => self.streams.short_lives = self.streams.short_lives.saturating_sub(1),
+            false => self.was_not_worth_it(),
+        }
+    }
+
+    pub(super) fn was_not_worth_it(&mut self) {
+        self.streams.short_lives = (self.streams.short_lives + 1).min(DOUBLINGS_MOST);
     }
 
     /// The calls that the kernel was to get were made. `is_server`: a listener accepted it.
@@ -112,12 +146,12 @@ impl<H: Host> Sockets<H> {
                 self.answers_children(true);
                 Adoption::Carried
             }
-            Err(None) => {
+            Err(NotAdopted::Yet { calls }) => {
                 self.tell_kept(fd, None);
-                direct::allow(fd, CALLS_UNTIL_TRIED_AGAIN);
+                direct::allow(fd, calls);
                 Adoption::Later
             }
-            Err(Some(why)) => {
+            Err(NotAdopted::Ever(why)) => {
                 self.tell_kept(fd, Some(why));
                 direct::allow_for_good(fd);
                 Adoption::Never(why.reason)
@@ -125,47 +159,51 @@ impl<H: Host> Sockets<H> {
         }
     }
 
-    /// By which interface; `Err(None)`: not yet.
-    fn try_adoption(&mut self, fd: i32, is_server: bool) -> Result<u32, Option<Why>> {
-        let never = |reason: Reason| Some(Why::from(reason));
-        let shadow = Descriptor::new(fd).ok_or_else(|| never(Reason::NotBound))?;
-        let id = self.find(fd).ok_or_else(|| never(Reason::NotBound))?;
-        let local = local_address(shadow).map_err(|_| never(Reason::NotBound))?;
-        let Some(remote) = peer_address(shadow) else { return Err(None) };
-        self.ask_rules_of_stream(local, remote, is_server).map_err(Some)?;
+    /// By which interface.
+    fn try_adoption(&mut self, fd: i32, is_server: bool) -> Result<u32, NotAdopted> {
+        let shadow = Descriptor::new(fd).ok_or(Reason::NotBound)?;
+        let id = self.find(fd).ok_or(Reason::NotBound)?;
+        let local = local_address(shadow).map_err(|_| Reason::NotBound)?;
+        let remote = peer_address(shadow).ok_or(NotAdopted::YET)?;
+        self.ask_rules_of_stream(local, remote, is_server)?;
         if !adoption::is_adoptable(shadow) {
-            return Err(None);
+            return Err(NotAdopted::YET);
         }
         let [local_ip, remote_ip] = [local, remote].map(|address| address.ip().to_canonical());
         let minds_bulk = self.minds_bulk();
-        let engine = self.open_engine().map_err(never)?;
+        let engine = self.open_engine()?;
         if engine.home().is_some_and(|home| !home.has(shadow)) {
-            return Err(never(Reason::OtherNamespace));
+            return Err(Reason::OtherNamespace.into());
         }
         if local_ip.is_loopback() || is_local(engine, remote_ip) {
-            return Err(never(Reason::Loopback));
+            return Err(Reason::Loopback.into());
         }
         if engine.is_overflowing() {
-            return Err(None);
+            return Err(NotAdopted::YET);
         }
         if self.streams.unheard >= way::UNHEARD_MOST {
-            return Err(never(Reason::NotHeard));
+            return Err(Reason::ComesElsewhere.into());
         }
-        self.attach((local_ip, Some(remote_ip), None), true).map_err(never)?;
-        let Some(engine) = self.engine() else { return Err(never(Reason::EngineFailed)) };
+        self.attach((local_ip, Some(remote_ip), None), true)?;
+        let Some(engine) = self.engine() else { return Err(Reason::EngineFailed.into()) };
         let ifindex = way::interface_between(engine, local, remote)?;
-        let has_keepalive = socket_keepalive(shadow).map_err(|_| never(Reason::EngineFailed))?;
-        let mut options = StreamOptions::read(shadow, local.is_ipv4(), has_keepalive).map_err(Some)?;
+        let has_keepalive = socket_keepalive(shadow).map_err(|_| Reason::EngineFailed)?;
+        let mut options = StreamOptions::read(shadow, local.is_ipv4(), has_keepalive)?;
         let offloads = engine.offloads_towards(remote_ip).unwrap_or_default();
         options.tcp.tells_bulk = minds_bulk;
         (options.tcp.device_cuts, options.tcp.device_joins) = (offloads.cuts, offloads.joins);
-        let inode = inode_of(shadow).ok_or_else(|| never(Reason::NotBound))?;
+        let inode = inode_of(shadow).ok_or(Reason::NotBound)?;
         let flow = ExactFlow::between(Transport::Tcp, local, remote);
-        engine.open_connection(flow, FlowSocket { descriptor: shadow, inode }).map_err(never)?;
+        let socket = FlowSocket { descriptor: shadow, inode };
+        if self.config.adopt == Adopt::Auto {
+            self.hears(fd, flow, socket)?;
+        }
+        let Some(engine) = self.engine() else { return Err(Reason::EngineFailed.into()) };
+        engine.open_connection(flow, socket)?;
         // Before, as the kernel's sets would tell that it is disconnected for a moment.
         self.sets.accelerated(id, Events::empty());
         let host = self.host.clone();
-        let Some(engine) = self.engine() else { return Err(never(Reason::EngineFailed)) };
+        let Some(engine) = self.engine() else { return Err(Reason::EngineFailed.into()) };
         match carry(&host, engine, shadow, &options) {
             Ok(carried) => {
                 let calls_before = self.calls_served(fd);
@@ -181,7 +219,7 @@ impl<H: Host> Sockets<H> {
                 engine.close_connection(flow);
                 // Whether the kernel's sets had told what is true of it they did not say: told twice is better than never.
                 self.sets.raise(id, Events::ARRIVED | Events::SENDABLE);
-                self.sets.handed_over(id, FlowSocket { descriptor: shadow, inode }, Events::empty(), false);
+                self.sets.handed_over(id, socket, Events::empty(), false);
                 Err(why)
             }
         }
@@ -244,6 +282,7 @@ impl<H: Host> Sockets<H> {
             self.drive_streams();
             self.release_now(fd, Reason::KernelCallForGood);
         }
+        self.stop_hearing(fd);
         self.tell_closed(fd);
         self.tell_children_of_close(fd);
         self.streams.lent.remove(&fd);
@@ -373,19 +412,19 @@ fn carry<H: Host>(
     engine: &mut Engine<H>,
     shadow: Descriptor,
     options: &StreamOptions,
-) -> Result<Carried, Option<Why>> {
+) -> Result<Carried, NotAdopted> {
     let privileges = |asked| host.set_privileged(shadow, asked);
     let carried = Carried::adopt_by(shadow, engine.stack(), options.tcp, monotonic_raw_ns(), &privileges);
     let carried = carried.map_err(|error| match error {
         CarryError::Kernel(
             AdoptionError::NotEstablished { .. } | AdoptionError::Unsteady { .. } | AdoptionError::Urgent { .. },
-        ) => None,
+        ) => NotAdopted::YET,
         CarryError::Kernel(AdoptionError::System { source, .. })
             if source.kind() == std::io::ErrorKind::PermissionDenied =>
         {
-            Some(Reason::NoCapability.into())
+            Reason::NoCapability.into()
         }
-        CarryError::Kernel(_) | CarryError::Adopt(_) | CarryError::Export(_) => Some(Reason::EngineFailed.into()),
+        CarryError::Kernel(_) | CarryError::Adopt(_) | CarryError::Export(_) => Reason::EngineFailed.into(),
     })?;
     // Refused, what slips is merged when it is released.
     let _ = engine.watch_shadow(shadow, CONNECTION_TOKEN | shadow.number().cast_unsigned());

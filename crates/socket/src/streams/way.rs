@@ -7,13 +7,13 @@ use std::net::SocketAddr;
 use nearwire_stack::NeedsKernel;
 use nearwire_sys::tsc::monotonic_raw_ns;
 
-use super::change::{CALLS_UNTIL_TRIED_AGAIN, CONNECTION_TOKEN};
+use super::change::{CALLS_UNTIL_TRIED_AGAIN, CONNECTION_TOKEN, NotAdopted};
 use crate::config::Adopt;
 use crate::direct;
 use crate::engine::Engine;
 use crate::epoll::Events;
 use crate::host::Host;
-use crate::reason::{Reason, Why};
+use crate::reason::Reason;
 use crate::service::reach::is_local;
 use crate::sockets::{EngineState, Sockets};
 
@@ -27,14 +27,15 @@ const fn is_unroutable(reason: NeedsKernel) -> bool {
     matches!(reason, NeedsKernel::NoRoute | NeedsKernel::Unreachable | NeedsKernel::InterfaceDown)
 }
 
-/// By which interface the stack could send for a connection. `Err(None)`: there may be one soon.
+/// By which interface the stack could send for a connection.
 pub(super) fn interface_between<H: Host>(
     engine: &Engine<H>,
     local: SocketAddr,
     remote: SocketAddr,
-) -> Result<u32, Option<Why>> {
+) -> Result<u32, NotAdopted> {
     let way = engine.stack_ref().interface_between(local, remote);
-    way.map_err(|reason| (!is_unroutable(reason)).then(|| Reason::Route.into()))
+    // There may be one soon.
+    way.map_err(|reason| if is_unroutable(reason) { NotAdopted::YET } else { Reason::Route.into() })
 }
 
 impl<H: Host> Sockets<H> {

@@ -133,3 +133,59 @@ fn connections_count_as_flows() {
     let refused = open(&mut bed, 1, share, &pairs[3].0);
     assert_eq!(refused, Err(Cause::LimitReached { what: Limited::Flows {}, most: 3 }));
 }
+
+fn hear(bed: &mut Bed, id: ProgramId, share: u32, socket: impl AsFd) -> Result<(u32, bool), Cause> {
+    let socket = socket.as_fd().try_clone_to_owned().unwrap();
+    match bed.service.handle(id, 1, Request::HearConnection { share }, Some(socket)).unwrap().answer {
+        Answer::ConnectionHeard { connection, is_heard } => Ok((connection, is_heard)),
+        Answer::Refused { cause } => Err(cause),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn connection_listened_for_is_heard_once_a_frame_came_and_its_flow_can_be_opened_then() {
+    let mut bed = Bed::new();
+    let share = bed.program(1, 0);
+    let (near, _far) = pair();
+    let (number, is_heard) = hear(&mut bed, 1, share, &near).unwrap();
+    assert!(!is_heard);
+    assert_eq!(hear(&mut bed, 1, share, &near), Ok((number, false)));
+    assert_eq!((bed.ports.hear(), bed.ports.connections()), (1, vec![]));
+    assert_eq!(hear(&mut bed, 1, share, &near), Ok((number, true)));
+    open(&mut bed, 1, share, &near).unwrap();
+    assert_eq!((bed.ports.hear(), bed.ports.connections().len()), (0, 1));
+    assert!(matches!(hear(&mut bed, 1, share, &near), Err(Cause::SocketShared { .. })), "its program has it");
+}
+
+#[test]
+fn connection_listened_for_ends_with_its_share_its_socket_or_its_program_and_its_far_end_hears_nothing() {
+    let mut bed = Bed::new();
+    let (first, second) = (bed.program(1, 0), bed.program(2, 0));
+    let [closed, left, of_share] = [pair(), pair(), pair()];
+    let (number, _) = hear(&mut bed, 1, first, &closed.0).unwrap();
+    assert_eq!(bed.ask(1, Request::CloseConnection { connection: number }), Answer::Done {});
+    hear(&mut bed, 1, first, &closed.0).unwrap();
+    hear(&mut bed, 1, first, &left.0).unwrap();
+    hear(&mut bed, 2, second, &of_share.0).unwrap();
+    assert_eq!(bed.ports.hear(), 3);
+    bed.service.closed(&[rustix::net::sockopt::socket_cookie(&closed.0).unwrap()]);
+    assert_eq!(bed.ports.hear(), 2);
+    assert_eq!(bed.ask(2, Request::CloseShare { share: second }), Answer::Done {});
+    assert_eq!(bed.ports.hear(), 1);
+    bed.service.gone(1);
+    assert_eq!((bed.ports.hear(), bed.ports.ended_connections()), (0, vec![]));
+}
+
+#[test]
+fn connection_listened_for_by_one_program_is_the_other_programs_that_has_its_socket_now() {
+    let mut bed = Bed::new();
+    let (first, second) = (bed.program(1, 0), bed.program(2, 0));
+    let (near, _far) = pair();
+    hear(&mut bed, 1, first, &near).unwrap();
+    hear(&mut bed, 2, second, &near).unwrap();
+    assert_eq!(bed.ports.hear(), 1);
+    open(&mut bed, 2, second, &near).unwrap();
+    assert_eq!(bed.ports.connections()[0].1, second);
+    assert_eq!(hear(&mut bed, 1, first, &near), Err(Cause::SocketShared { pid: 102 }));
+}

@@ -4,7 +4,7 @@ use std::os::fd::AsFd;
 
 use super::{
     CLASSES, FLOW_KEY, FLOW_KEY_CLASS, FLOW_KEY_PORT, FLOW_KEY_PROTOCOL, LOCAL_V4, LOCAL_V6, Maps, PORTS, PROTOCOL,
-    REMOTE_V4, REMOTE_V6, Ways, look_up,
+    REMOTE_V4, REMOTE_V6, Ways, look_up, look_up_exact,
 };
 use crate::steering::filter::{FLOW_ADDRESS, FLOW_PORT};
 use crate::steering::group::{GROUP_SHIFT, GROUPS_MOST, HASH_AT, HASH_BITS, HASH_FACTOR};
@@ -31,7 +31,7 @@ pub(super) struct Bound {
 pub(super) fn append_port_v4(program: &mut Assembler, maps: &Maps, ways: Ways, bound: Bound) {
     let (only, found, other) = (program.label(), program.label(), program.label());
     append_word(program, maps, 0, bound.other, only);
-    look_up(program, &maps.exact_v4, LOCAL_V4, ways.verdict);
+    look_up_exact(program, &maps.exact_v4, LOCAL_V4, ways);
     program
         .load(Word, R1, R10, LOCAL_V4)
         .load(Word, R5, R10, PROTOCOL)
@@ -52,7 +52,7 @@ pub(super) fn append_port_v4(program: &mut Assembler, maps: &Maps, ways: Ways, b
 pub(super) fn append_port_v6(program: &mut Assembler, maps: &Maps, ways: Ways, bound: Bound) {
     let (only, found, other) = (program.label(), program.label(), program.label());
     append_word(program, maps, PORTS_V6_BYTES, bound.other, only);
-    look_up(program, &maps.exact_v6, LOCAL_V6, ways.verdict);
+    look_up_exact(program, &maps.exact_v6, LOCAL_V6, ways);
     program
         .load(Word, R5, R10, PROTOCOL)
         .place(only)
