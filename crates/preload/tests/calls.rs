@@ -21,8 +21,8 @@ What becomes of each function of the C library when a program runs under `nearwi
 
 *Accelerated* calls are handled by the library, or by the kernel where the library cannot. *Followed* calls are made on the kernel
 socket behind every accelerated one, and the library reads what they did; errors are the kernel's own. *Kernel* calls
-are not intercepted and need not be. All of this concerns UDP sockets over IPv4 and IPv6, and TCP connections where
-`adopt` is set; nothing else of the program is changed.
+are not intercepted and need not be. All of this concerns UDP sockets over IPv4 and IPv6, and TCP connections, unless
+`adopt` is `never`; nothing else of the program is changed.
 
 *Not supported*: system calls that bypass the C library (Go programs, instructions of the program's own) reach the
 kernel socket, and not the datagrams that bypassed the kernel.
@@ -72,7 +72,7 @@ fn markdown() -> String {
          not ([run.md](run.md#times-of-arrival))\n",
     );
     text.push_str(
-        "\n## TCP connections\n\nWhere `adopt` is set ([run.md](run.md#tcp)), all of the above is for UDP sockets, and this for TCP:\n\n\
+        "\n## TCP connections\n\nAll of the above is for UDP sockets, and this for TCP ([run.md](run.md#tcp)):\n\n\
          | what is done with an adopted connection, or happens to it | it is then |\n|---|---|\n",
     );
     for (what, becomes) in CONNECTIONS {

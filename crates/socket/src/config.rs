@@ -11,7 +11,7 @@
 //! engines = "auto"                # engines that threads may have: one each, or "1" to "8" at most
 //! past_filters = false            # strict programs may bypass the packet filters that there are
 //! agent = "auto"                  # shares of the agent's ports, where there is an agent; "off": own ports only
-//! adopt = "never"                 # TCP: "auto" adopts connections with the third call that receives or sends, "eager" with the first
+//! adopt = "auto"                  # TCP: connections are adopted with the third call that receives or sends; "eager": with the first; "never"
 //!
 //! [[rule]]                        # the first rule that fits decides
 //! use = "kernel"                  # or "nearwire"
@@ -142,7 +142,7 @@ impl Default for Config {
             engines: None,
             past_filters: false,
             agent: Agent::Auto,
-            adopt: Adopt::Never,
+            adopt: Adopt::Auto,
             rules: Rule::always().into(),
         }
     }

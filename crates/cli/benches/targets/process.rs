@@ -26,9 +26,6 @@ pub enum Sockets {
     Base,
 }
 
-/// What has TCP connections accelerated; the kernel's sockets do not mind.
-pub const ADOPT: (&str, &str) = ("NEARWIRE_ADOPT", "auto");
-
 /// The nearwire that this one is compared with, where `BASE` in the environment names one.
 pub fn base() -> Option<OsString> {
     std::env::var_os("BASE")

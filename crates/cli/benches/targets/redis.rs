@@ -3,7 +3,7 @@
 
 use nearwire_lab::CableEnd;
 
-use crate::process::{ADOPT, Sockets, command, start};
+use crate::process::{Sockets, command, start};
 use crate::sockperf::SERVER_READY;
 use crate::{AnyError, INITIATOR_CPU, RESPONDER_CPU};
 
@@ -40,13 +40,13 @@ impl Load {
     pub fn figures(&self, near: &CableEnd, far: &CableEnd) -> Result<Vec<(String, f64)>, AnyError> {
         let address = far.ipv4.to_string();
         let mut server = command(self.sockets, "redis-server".as_ref());
-        server.env(ADOPT.0, ADOPT.1).args(["--bind", &address, "--port", PORT, "--protected-mode", "no", "--save", ""]);
+        server.args(["--bind", &address, "--port", PORT, "--protected-mode", "no", "--save", ""]);
         let server = start(server, far, RESPONDER_CPU)?;
         std::thread::sleep(SERVER_READY);
         let mut client = command(self.sockets, "redis-benchmark".as_ref());
         let [clients, pipeline, requests] =
             [self.clients, self.pipeline, self.requests].map(|number| number.to_string());
-        client.env(ADOPT.0, ADOPT.1).args(["-h", &address, "-p", PORT, "-t", "get", "--csv"]);
+        client.args(["-h", &address, "-p", PORT, "-t", "get", "--csv"]);
         client.args(["-c", &clients, "-P", &pipeline, "-n", &requests]);
         let text = start(client, near, INITIATOR_CPU)?.output()?;
         drop(server);

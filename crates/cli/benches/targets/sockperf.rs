@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use nearwire_lab::CableEnd;
 
-use crate::process::{ADOPT, Sockets, command, start};
+use crate::process::{Sockets, command, start};
 use crate::{AnyError, INITIATOR_CPU, RESPONDER_CPU, SIZE_BYTES};
 
 /// How long the server may take to listen.
@@ -70,7 +70,7 @@ impl Contest {
 
     pub fn command(&self, role: &str, to: &[String]) -> Command {
         let mut command = command(self.sockets, "sockperf".as_ref());
-        command.env(ADOPT.0, ADOPT.1).arg(role).args(to).args(self.options);
+        command.arg(role).args(to).args(self.options);
         command
     }
 }

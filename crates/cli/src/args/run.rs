@@ -7,8 +7,8 @@ use clap::Args;
 use clap::builder::PossibleValuesParser;
 use nearwire_socket::config::{self, Profile};
 
-const ABOUT: &str = "Runs a program whose network traffic bypasses the kernel's network stack: its UDP sockets, and with NEARWIRE_ADOPT=auto its \
-TCP connections. The program is not changed: a library is preloaded into it. Sockets that cannot be accelerated stay with the kernel and work as before; \
+const ABOUT: &str = "Runs a program whose network traffic bypasses the kernel's network stack: its UDP sockets and its TCP \
+connections. The program is not changed: a library is preloaded into it. Sockets that cannot be accelerated stay with the kernel and work as before; \
 nearwire status shows which, and why.";
 
 /// What stands below the options: examples, variables, exit codes.

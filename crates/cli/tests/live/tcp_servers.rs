@@ -322,7 +322,7 @@ fn rsync_of_a_tree_in_both_directions() {
     });
 }
 
-/// Gets a file of Python's server, which makes a thread for each connection, and sends it by `write` alone.
+/// Gets a file of Python's server, which makes a thread for each connection, and sends it by `write` alone: bulk, of which `auto` adopts nothing.
 #[test]
 fn http_server_of_python() {
     let Some((bed, _)) = Bed::lay().zip(program("curl")) else { return };
@@ -333,9 +333,9 @@ fn http_server_of_python() {
         clients: &[Client {
             words: &["curl", "-sS", "-o", "DIRECTORY/got-PORT", "http://ADDRESS:PORT/file"],
             says: "",
-            is_adopted: true,
+            is_adopted: false,
         }],
-        is_adopted: true,
+        is_adopted: false,
         ends_by: Signal::INT,
     }
     .run(&bed, 7450, |port| same(&directory.join("file"), &directory.join(format!("got-{port}"))));

@@ -96,7 +96,7 @@ pub const CALLS: &[Calls] = &[
     ),
     (Followed, &["splice"], "out of a socket: the kernel serves it from then on; into one: sent by the kernel"),
     (Kernel, &["socketpair", "pipe", "pipe2"], "not for UDP sockets"),
-    (Followed, &["listen", "accept", "accept4"], "for TCP connections alone, where `adopt` is set"),
+    (Followed, &["listen", "accept", "accept4"], "for TCP connections alone, unless `adopt` is `never`"),
     (
         Kernel,
         &["fork"],

@@ -134,7 +134,7 @@ fn layers_given_count_in_order_and_are_told_apart() {
         "engines = \"auto\" (default)",
         "past_filters = false (default)",
         "agent = \"auto\" (default)",
-        "adopt = \"never\" (default)",
+        "adopt = \"auto\" (default)",
         "rule 1: use = \"kernel\", port = \"9\" (f.toml)",
         "rule 2: use = \"kernel\", role = \"client\", port = \"53\" (default)",
         "rule 3: use = \"nearwire\" (default)",
