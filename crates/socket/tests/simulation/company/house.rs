@@ -453,7 +453,7 @@ impl House {
             }
             let share = match table.verdict(&frame) {
                 Owner::Share(share) => shares.get_mut(&share),
-                Owner::Kernel | Owner::Nobody => None,
+                Owner::Kernel | Owner::Nobody | Owner::Unheard => None,
             };
             let number = number_of(&frame);
             // No room: the kernel's. A dead program's is lost.
@@ -474,7 +474,7 @@ impl House {
         let card = self.card.borrow();
         match card.table.verdict(frame) {
             Owner::Share(share) => card.shares.get(&share).map_or(By::Kernel, |share| By::Program(share.program)),
-            Owner::Kernel | Owner::Nobody => By::Kernel,
+            Owner::Kernel | Owner::Nobody | Owner::Unheard => By::Kernel,
         }
     }
 
