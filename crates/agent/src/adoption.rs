@@ -202,22 +202,25 @@ pub fn slipped(shadow: impl AsFd) -> Result<Vec<u8>, AdoptionError> {
 /// # Errors
 /// See [`AdoptionError`]. The shadow is no connection any more, and the far end is to be told so.
 pub fn release(shadow: impl AsFd, connection: &Connection) -> Result<(), AdoptionError> {
-    release_by(&shadow, connection, &|asked: Privileged| asked.set(&shadow))
+    release_by(&shadow, connection, Repair::Thaw, &|asked: Privileged| asked.set(&shadow))
 }
 
-/// The same; see [`adopt_by`].
+/// The same; see [`adopt_by`]. `how`: [`Repair::ThawSilently`] where the kernel sends or gets something of the connection right after. A window probe takes the
+/// path to the far end, some us, and until it is sent the connection is without `SO_REUSEADDR`: a server that is killed meanwhile leaves one that keeps the next
+/// server from its port for a minute.
 ///
 /// # Errors
 /// As [`release`].
 pub fn release_by(
     shadow: impl AsFd,
     connection: &Connection,
+    how: Repair,
     privileges: &Privileges<'_>,
 ) -> Result<(), AdoptionError> {
     let shadow = shadow.as_fd();
     let mut room = put_back(shadow, connection, privileges)?;
     // A probe tells the far end the window; its answer tells what it has.
-    thaw(shadow, privileges, Repair::Thaw, connection.set)?;
+    thaw(shadow, privileges, how, connection.set)?;
     room.write(Buffer::Send, &connection.unsent)?;
     room.give_up()
 }

@@ -18,7 +18,7 @@ use nearwire_frames::ports::xdp::{Steer, XdpConfig, XdpMode, XdpPort};
 use nearwire_frames::{Port, RawPort};
 use nearwire_lab::{Cable, CableEnd, VirtualCable};
 use nearwire_sys::socket::buffer_locks;
-use nearwire_sys::tcp_repair::unacknowledged_bytes;
+use nearwire_sys::tcp_repair::{Repair, unacknowledged_bytes};
 use rustix::net::sockopt::{
     set_socket_reuseaddr, set_socket_send_buffer_size, socket_reuseaddr, socket_send_buffer_size,
 };
@@ -245,7 +245,7 @@ fn release_without_capability(near: &TcpStream, connection: &Connection) -> Resu
                 ask.send(asked).unwrap();
                 answered.recv().unwrap()
             };
-            let released = release_by(near, connection, &by_other);
+            let released = release_by(near, connection, Repair::Thaw, &by_other);
             drop(ask);
             released
         });

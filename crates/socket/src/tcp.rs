@@ -13,7 +13,7 @@ use nearwire_agent::adoption::{self, AdoptionError, Connection, Privileged, Priv
 use nearwire_stack::{
     AdoptError, ConnectionId, ExportError, Stack, TcpFacts, TcpOptions, TcpRoundTrip, TcpTimestamp, TcpWindow,
 };
-use nearwire_sys::tcp_repair::Window;
+use nearwire_sys::tcp_repair::{Repair, Window};
 use thiserror::Error;
 
 /// A connection that a stack carries.
@@ -75,7 +75,7 @@ impl Carried {
                 Ok(Carried { id, options, taken, shadow_sequence })
             }
             Err(error) => {
-                adoption::release_by(&shadow, &taken, privileges)?;
+                adoption::release_by(&shadow, &taken, Repair::Thaw, privileges)?;
                 Err(error.into())
             }
         }
@@ -119,10 +119,10 @@ impl Carried {
         stack: &mut Stack,
         now_ns: u64,
     ) -> Result<(), (CarryError, Option<Box<Carried>>)> {
-        self.release_by(&shadow, stack, now_ns, &|asked: Privileged| asked.set(&shadow))
+        self.release_by(&shadow, stack, now_ns, Repair::Thaw, &|asked: Privileged| asked.set(&shadow))
     }
 
-    /// The same; see [`Carried::adopt_by`].
+    /// The same; see [`Carried::adopt_by`], and for `how` [`adoption::release_by`].
     ///
     /// # Errors
     /// As [`Carried::release`].
@@ -131,6 +131,7 @@ impl Carried {
         shadow: impl AsFd,
         stack: &mut Stack,
         now_ns: u64,
+        how: Repair,
         privileges: &Privileges<'_>,
     ) -> Result<(), (CarryError, Option<Box<Carried>>)> {
         let more = self.slipped(&shadow).map_err(|error| (error, None))?;
@@ -140,7 +141,7 @@ impl Carried {
         };
         self.merge(&mut facts, &more);
         let connection = connection_of(&self.taken, facts);
-        adoption::release_by(&shadow, &connection, privileges).map_err(|error| (error.into(), None))
+        adoption::release_by(&shadow, &connection, how, privileges).map_err(|error| (error.into(), None))
     }
 
     /// What came to the shadow since it was last asked.

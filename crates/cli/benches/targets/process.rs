@@ -9,6 +9,7 @@ use nearwire_lab::CableEnd;
 use nearwire_sys::affinity::pin_current_thread_to;
 use rustix::process::{Pid, Signal, kill_process};
 
+use crate::sockperf::SERVER_READY;
 use crate::{AnyError, INITIATOR_CPU, NEARWIRE, RESPONDER_CPU};
 
 /// Whose sockets a program has.
@@ -98,6 +99,15 @@ impl Running {
         Ok(())
     }
 
+    /// Gives it the time to be ready; an error, with what it complained about, where it has ended.
+    pub fn await_ready(&mut self) -> Result<(), AnyError> {
+        std::thread::sleep(SERVER_READY);
+        match self.child.try_wait()? {
+            None => Ok(()),
+            Some(status) => Err(format!("a program ended with {status}: {}", self.complaint()?).into()),
+        }
+    }
+
     /// Leaves the CPU to others, with all that it has open.
     pub fn stop(&self) -> Result<(), AnyError> {
         self.signal(Signal::STOP)
@@ -126,10 +136,14 @@ impl Running {
         }
     }
 
+    /// Of one that has ended. Some complain on their standard output.
     fn complaint(&mut self) -> Result<String, AnyError> {
         let mut text = String::new();
         self.complaints.rewind()?;
         self.complaints.read_to_string(&mut text)?;
+        if let Some(mut output) = self.child.stdout.take() {
+            output.read_to_string(&mut text)?;
+        }
         Ok(text)
     }
 }

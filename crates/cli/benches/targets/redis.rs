@@ -1,10 +1,12 @@
 //! redis on the same cable and CPUs: requests a second that `redis-benchmark` has answered, with the kernel's sockets and under `nearwire run` at both
 //! ends.
 
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+
 use nearwire_lab::CableEnd;
 
 use crate::process::{Sockets, command, start};
-use crate::sockperf::SERVER_READY;
 use crate::{AnyError, INITIATOR_CPU, RESPONDER_CPU};
 
 const PORT: &str = "7379";
@@ -39,10 +41,11 @@ impl Load {
     /// Thousand requests a second, and their 99th percentile in us, by name.
     pub fn figures(&self, near: &CableEnd, far: &CableEnd) -> Result<Vec<(String, f64)>, AnyError> {
         let address = far.ipv4.to_string();
-        let mut server = command(self.sockets, "redis-server".as_ref());
+        let directory = tempfile::tempdir()?;
+        let mut server = command(self.sockets, server_in(directory.path())?.as_os_str());
         server.args(["--bind", &address, "--port", PORT, "--protected-mode", "no", "--save", ""]);
-        let server = start(server, far, RESPONDER_CPU)?;
-        std::thread::sleep(SERVER_READY);
+        let mut server = start(server, far, RESPONDER_CPU)?;
+        server.await_ready()?;
         let mut client = command(self.sockets, "redis-benchmark".as_ref());
         let [clients, pipeline, requests] =
             [self.clients, self.pipeline, self.requests].map(|number| number.to_string());
@@ -56,6 +59,16 @@ impl Load {
             (format!("{} p99 us", self.name), column(P99_COLUMN)? * 1e3),
         ])
     }
+}
+
+/// The server under its own name, by which it knows what it is: Debian's redis-tools have it as `redis-check-rdb`.
+fn server_in(directory: &Path) -> Result<PathBuf, AnyError> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let found =
+        std::env::split_paths(&path).map(|directory| directory.join("redis-check-rdb")).find(|file| file.exists());
+    let server = directory.join("redis-server");
+    symlink(found.ok_or("redis-check-rdb is not in PATH; install redis-tools (make targets does)")?, &server)?;
+    Ok(server)
 }
 
 fn column_of(text: &str, column: usize) -> Option<f64> {

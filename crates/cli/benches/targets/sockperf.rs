@@ -59,8 +59,8 @@ impl Contest {
                 ["-f".to_owned(), feed.path().display().to_string()]
             }
         };
-        let server = start(self.command("server", &to), far, RESPONDER_CPU)?;
-        std::thread::sleep(SERVER_READY);
+        let mut server = start(self.command("server", &to), far, RESPONDER_CPU)?;
+        server.await_ready()?;
         let mut client = self.command("ping-pong", &to);
         client.args(["-m", &SIZE_BYTES.to_string(), "-t", "1"]);
         let text = start(client, near, INITIATOR_CPU)?.output()?;

@@ -7,6 +7,7 @@ use nearwire_agent::adoption::{self, AdoptionError};
 use nearwire_frames::FlowSocket;
 use nearwire_frames::steering::{ExactFlow, Transport};
 use nearwire_sys::descriptor::Descriptor;
+use nearwire_sys::tcp_repair::Repair;
 use nearwire_sys::tsc::monotonic_raw_ns;
 use rustix::net::sockopt::socket_keepalive;
 
@@ -38,6 +39,16 @@ const CALLS_WORTH_IT: u64 = 32;
 pub(super) const CALLS_UNTIL_TRIED_AGAIN: u16 = 16;
 /// The same of one that was released because the kernel got its frames: each time so many times more.
 const CALLS_GROW_BY: u16 = 8;
+
+/// What happens to a connection when the kernel has it again.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Next<'a> {
+    GoOn,
+    /// The program closes it: the kernel sends FIN or RST.
+    Close,
+    /// The kernel gets the segment that ends it: before what came behind it, as an end after a FIN is another error.
+    Ending(&'a Ending),
+}
 
 /// Why a connection stays the kernel's.
 #[derive(Clone, Copy, Debug)]
@@ -280,7 +291,7 @@ impl<H: Host> Sockets<H> {
         if self.is_carried(fd) {
             self.learn_from_life(fd);
             self.drive_streams();
-            self.release_now(fd, Reason::KernelCallForGood);
+            self.release_to(fd, Reason::KernelCallForGood, Next::Close);
         }
         self.stop_hearing(fd);
         self.tell_closed(fd);
@@ -330,11 +341,11 @@ impl<H: Host> Sockets<H> {
 
     /// Gives a connection to the kernel.
     pub(super) fn release_now(&mut self, fd: i32, reason: Reason) {
-        self.release_to(fd, reason, None);
+        self.release_to(fd, reason, Next::GoOn);
     }
 
-    /// The same, with the segment that ends it: what came behind that the kernel gets after it, as an end after a FIN is another error.
-    pub(super) fn release_to(&mut self, fd: i32, reason: Reason, ending: Option<&Ending>) {
+    /// The same, and what happens to it next.
+    pub(super) fn release_to(&mut self, fd: i32, reason: Reason, next: Next<'_>) {
         self.tell_round_trip(fd);
         let was_true = self.carried(fd).map_or(Events::empty(), |id| self.readiness_of(id));
         let Some(stream) = self.streams.take(fd) else { return };
@@ -343,7 +354,8 @@ impl<H: Host> Sockets<H> {
         let Some(engine) = self.engine() else { return };
         engine.unwatch_shadow(shadow);
         let privileges = |asked| host.set_privileged(shadow, asked);
-        let released = carried.release_by(shadow, engine.stack(), monotonic_raw_ns(), &privileges);
+        let how = if matches!(next, Next::GoOn) { Repair::Thaw } else { Repair::ThawSilently };
+        let released = carried.release_by(shadow, engine.stack(), monotonic_raw_ns(), how, &privileges);
         if let Err((why, _)) = released {
             self.page.count(Counter::ConnectionsLost, u64::from(matches!(why, CarryError::Kernel(_))));
             // It has ended, or is nobody's: the agent tells the far end when its socket is closed. What the kernel refuses here it refused before.
@@ -356,7 +368,7 @@ impl<H: Host> Sockets<H> {
         self.sets.handed_over(socket, FlowSocket { descriptor: shadow, inode }, was_true, false);
         let now = self.time();
         if let Some(engine) = self.engine() {
-            if let Some(ending) = ending {
+            if let Next::Ending(ending) = next {
                 engine.give_ending(shadow, ending);
             }
             engine.close_connection(flow);

@@ -5,6 +5,7 @@ use std::time::Duration;
 use nearwire_stack::{TcpCallError, TcpError};
 use nearwire_sys::tsc::monotonic_raw_ns;
 
+use super::change::Next;
 use crate::direct;
 use crate::engine::Engine;
 use crate::epoll::Events;
@@ -262,7 +263,7 @@ impl<H: Host> Sockets<H> {
             // What came behind it comes again.
             let Some(fd) = self.streams.fd_of(ending.connection) else { continue };
             self.learn_from_life(fd);
-            self.release_to(fd, Reason::FarEndEnds, Some(&ending));
+            self.release_to(fd, Reason::FarEndEnds, Next::Ending(&ending));
             direct::allow_for_good(fd);
         }
         self.streams.is_releasing = false;
