@@ -95,6 +95,18 @@ pub struct Client {
     events: VecDeque<Answer>,
     /// Requests for shares that were not answered in time.
     given_up: Vec<u16>,
+    /// Shares that are opened while the program does something else.
+    begun: Vec<BegunShare>,
+}
+
+/// See [`Client::begin_share`].
+#[derive(Debug)]
+struct BegunShare {
+    interface: String,
+    number: u16,
+    /// From then on it is waited for.
+    until: Instant,
+    answer: Option<(Answer, Vec<OwnedFd>)>,
 }
 
 impl Client {
@@ -137,7 +149,7 @@ impl Client {
         if agent.uid != 0 && agent.uid != own_uid {
             return Err(ClientError::Untrusted { pid: agent.pid, uid: agent.uid, own_uid });
         }
-        Ok(Client { connection, agent, number: 0, events: VecDeque::new(), given_up: Vec::new() })
+        Ok(Client { connection, agent, number: 0, events: VecDeque::new(), given_up: Vec::new(), begun: Vec::new() })
     }
 
     /// A pass for a program that is about to be started: its processes may use the agent, whatever user they become.
@@ -157,19 +169,54 @@ impl Client {
         &self.agent
     }
 
-    /// Opens a share of the port on an interface.
+    /// Opens a share of the port on an interface: the one that was begun, if one was.
     ///
     /// # Errors
     /// As all requests: the agent refused, or is gone.
     pub fn open_share(&mut self, interface: &str, memory_bytes: u64) -> Result<OpenedShare, ClientError> {
-        let request = Request::OpenShare { interface: InterfaceName::cut(interface), memory_bytes };
-        match self.ask(&request, None)? {
+        let begun = self.begun.iter().position(|begun| begun.interface == interface);
+        let answer = match begun.map(|at| self.begun.swap_remove(at)) {
+            None => self.ask(&Request::OpenShare { interface: InterfaceName::cut(interface), memory_bytes }, None)?,
+            Some(BegunShare { answer: Some(answer), .. }) => answer,
+            Some(BegunShare { number, .. }) => self.await_answer(number, Ok(()), Some(PORT_WITHIN))?,
+        };
+        match answer {
+            (Answer::Refused { cause }, _) => Err(cause.into()),
             (Answer::ShareOpened { share, memory_bytes, description, carrier_within_ms }, descriptors) => {
                 let carrier_within = Duration::from_millis(carrier_within_ms.into());
                 Ok(OpenedShare { share, memory_bytes, description, descriptors, carrier_within })
             }
             _ => Err(ClientError::Unfit),
         }
+    }
+
+    /// Has a share of the port on an interface opened while the program does something else; [`Client::open_share`] gives it. Whether it would be given at once.
+    ///
+    /// # Errors
+    /// The agent is gone.
+    pub fn begin_share(&mut self, interface: &str) -> Result<bool, ClientError> {
+        if let Some(is_there) = self.is_share_there(interface)? {
+            return Ok(is_there);
+        }
+        let request = Request::OpenShare { interface: InterfaceName::cut(interface), memory_bytes: 0 };
+        let number = self.next_number();
+        self.connection.send(&request.to_bytes(number), &[])?;
+        let until = Instant::now() + PORT_WITHIN;
+        self.begun.push(BegunShare { interface: interface.to_owned(), number, until, answer: None });
+        Ok(false)
+    }
+
+    /// The same of one that was begun; `None`: none was.
+    ///
+    /// # Errors
+    /// The agent is gone.
+    pub fn is_share_there(&mut self, interface: &str) -> Result<Option<bool>, ClientError> {
+        if !self.begun.iter().any(|begun| begun.interface == interface) {
+            return Ok(None);
+        }
+        self.read_what_came()?;
+        let begun = self.begun.iter().find(|begun| begun.interface == interface);
+        Ok(begun.map(|begun| begun.answer.is_some() || begun.until <= Instant::now()))
     }
 
     /// Opens the flow of a socket; `address`: of what is sent to this one of its addresses alone.
@@ -382,20 +429,22 @@ impl Client {
     /// # Errors
     /// The connection ended: every flow is the kernel's.
     pub fn take_events(&mut self) -> Result<Vec<Answer>, ClientError> {
-        let read = loop {
+        self.read_what_came().map(|()| self.events.drain(..).collect())
+    }
+
+    fn read_what_came(&mut self) -> Result<(), ClientError> {
+        loop {
             match self.connection.receive_now() {
-                Err(Errno::AGAIN) => break Ok(()),
+                Err(Errno::AGAIN) => return Ok(()),
                 Err(Errno::INTR) => {}
-                Err(errno) => break Err(errno.into()),
-                Ok(packet) if packet.bytes.is_empty() => break Err(Errno::CONNRESET.into()),
-                Ok(packet) => match Answer::from_bytes(&packet.bytes) {
-                    Ok((answer, 0)) if answer.is_event() => self.keep(answer),
-                    Ok((answer, number)) => self.take_late(&answer, number),
-                    Err(error) => break Err(error.into()),
+                Err(errno) => return Err(errno.into()),
+                Ok(packet) if packet.bytes.is_empty() => return Err(Errno::CONNRESET.into()),
+                Ok(packet) => match Answer::from_bytes(&packet.bytes)? {
+                    (answer, 0) if answer.is_event() => self.keep(answer),
+                    (answer, number) => self.take_other(number, answer, packet.descriptors),
                 },
             }
-        };
-        read.map(|()| self.events.drain(..).collect())
+        }
     }
 
     fn keep(&mut self, event: Answer) {
@@ -405,15 +454,24 @@ impl Client {
         self.events.push_back(event);
     }
 
-    /// The answer to a request whose time was up. A share that comes late nobody uses.
-    fn take_late(&mut self, answer: &Answer, number: u16) {
+    /// The answer to a request that was begun, or whose time was up. A share that comes late nobody uses.
+    fn take_other(&mut self, number: u16, answer: Answer, descriptors: Vec<OwnedFd>) {
+        if let Some(begun) = self.begun.iter_mut().find(|begun| begun.number == number) {
+            begun.answer = Some((answer, descriptors));
+            return;
+        }
         let Some(at) = self.given_up.iter().position(|given_up| *given_up == number) else { return };
         self.given_up.swap_remove(at);
-        if let Answer::ShareOpened { share, .. } = *answer {
-            self.number = self.number.wrapping_add(1).max(1);
+        if let Answer::ShareOpened { share, .. } = answer {
+            let number = self.next_number();
             // Where there is no room to ask, it goes with the connection.
-            let _ = self.connection.send(&Request::CloseShare { share }.to_bytes(self.number), &[]);
+            let _ = self.connection.send(&Request::CloseShare { share }.to_bytes(number), &[]);
         }
+    }
+
+    fn next_number(&mut self) -> u16 {
+        self.number = self.number.wrapping_add(1).max(1);
+        self.number
     }
 
     fn ask_to_end(&mut self, request: &Request, socket: Option<BorrowedFd<'_>>) -> Result<(), ClientError> {
@@ -428,19 +486,28 @@ impl Client {
         request: &Request,
         socket: Option<BorrowedFd<'_>>,
     ) -> Result<(Answer, Vec<OwnedFd>), ClientError> {
-        self.number = self.number.wrapping_add(1).max(1);
-        let number = self.number;
+        let number = self.next_number();
         let is_of_port = matches!(request, Request::OpenShare { .. } | Request::WantTimes { .. });
-        let patience = if is_of_port { PORT_WITHIN } else { ANSWER_WITHIN };
-        let until = Instant::now() + patience;
         // An agent that refused at once may be gone already, and its reason waits.
         let sent = self.connection.send(&request.to_bytes(number), socket.as_slice());
+        self.await_answer(number, sent, is_of_port.then_some(PORT_WITHIN))
+    }
+
+    /// `of_port`: how long what the agent does beside its other work is waited for.
+    fn await_answer(
+        &mut self,
+        number: u16,
+        sent: Result<(), Errno>,
+        of_port: Option<Duration>,
+    ) -> Result<(Answer, Vec<OwnedFd>), ClientError> {
+        let patience = of_port.unwrap_or(ANSWER_WITHIN);
+        let until = Instant::now() + patience;
         loop {
             let left = until.saturating_duration_since(Instant::now()).max(Duration::from_millis(1));
             self.connection.set_receive_timeout(Some(left))?;
             let packet = match self.connection.receive() {
                 Err(Errno::INTR) => continue,
-                Err(Errno::AGAIN) if is_of_port => {
+                Err(Errno::AGAIN) if of_port.is_some() => {
                     self.given_up.push(number);
                     return Err(ClientError::NotInTime { waited_ms: patience.as_millis() as u64 });
                 }
@@ -454,7 +521,7 @@ impl Client {
                 // 0: the agent could not read which one it was.
                 (Answer::Refused { cause }, of) if of == number || of == 0 => return Err(cause.into()),
                 (answer, of) if of == number => return Ok((answer, packet.descriptors)),
-                (answer, of) => self.take_late(&answer, of),
+                (answer, of) => self.take_other(of, answer, packet.descriptors),
             }
         }
     }

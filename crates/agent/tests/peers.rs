@@ -86,7 +86,7 @@ fn namespace() -> Option<Namespace> {
     made_or_skip(Namespace::new())
 }
 
-fn wait_until(what: &str, is_so: impl Fn() -> bool) {
+fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
     let until = Instant::now() + Duration::from_secs(20);
     while !is_so() {
         assert!(Instant::now() < until, "{what}");
@@ -554,6 +554,44 @@ fn port_that_takes_long_to_open_keeps_nobody_else_waiting() {
         drop(with_times.join().unwrap().unwrap());
     });
     drop(slow);
+    bed.end();
+}
+
+/// The call that had a program's first connection adopted waited 30 ms for its port.
+#[test]
+fn share_that_was_begun_keeps_its_program_waiting_for_nothing() {
+    let Some(bed) = Bed::new("") else { return };
+    let mut client = bed.client();
+    bed.ports.be_slow();
+    assert_eq!(client.is_share_there("eth1").unwrap(), None);
+    for _ in 0..2 {
+        assert!(!client.begin_share("eth1").unwrap());
+    }
+    assert_eq!(client.status().unwrap().len(), 1, "other answers come meanwhile");
+    assert_eq!((bed.ports.unfinished(), client.is_share_there("eth1").unwrap()), (1, Some(false)));
+    bed.ports.finish();
+    wait_until("it is there", || client.begin_share("eth1").unwrap());
+    let opened = client.open_share("eth1", 0).unwrap();
+    assert_eq!((bed.ports.shares(), client.is_share_there("eth1").unwrap()), (vec![opened.share], None));
+
+    // One that is wanted before it is there is waited for, and comes once.
+    assert!(!client.begin_share("eth1").unwrap());
+    std::thread::scope(|scope| {
+        let ports = bed.ports.clone();
+        let opening = scope.spawn(|| client.open_share("eth1", 0));
+        wait_until("the port is being opened", || ports.unfinished() == 1);
+        ports.finish();
+        opening.join().unwrap().unwrap();
+    });
+    assert_eq!(bed.ports.shares().len(), 2);
+
+    // What the agent refuses it says when it is opened.
+    assert!(!client.begin_share("eth7").unwrap());
+    bed.ports.finish();
+    wait_until("it is refused", || client.begin_share("eth7").unwrap());
+    let refused = client.open_share("eth7", 0);
+    assert!(matches!(refused, Err(ClientError::Refused(Cause::InterfaceGone { .. }))), "{refused:?}");
+    drop(client);
     bed.end();
 }
 

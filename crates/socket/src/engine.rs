@@ -58,6 +58,7 @@ pub(crate) use connections::Ending;
 use connections::KernelsSegments;
 use flows::Flows;
 use interfaces::Interfaces;
+pub use interfaces::Opening;
 use late::LateFrames;
 pub(crate) use late::{received, send_at_home};
 pub use looking::{LookAroundSend, Looked};
@@ -236,8 +237,7 @@ impl<H: Host> Engine<H> {
         self.interfaces.lack_device_times(&self.host, local, self.wanted_interface(remote, device))
     }
 
-    /// Makes sure that the interfaces that traffic of a socket may cross have ports; of one that no call has used yet (`is_used`), that they
-    /// can have ports, where these are the agent's.
+    /// Makes sure that the interfaces that traffic of a socket may cross have ports, or can have some, and will, as `opening` says.
     ///
     /// # Errors
     /// None of them can have one: the reason of the first.
@@ -247,11 +247,11 @@ impl<H: Host> Engine<H> {
         local: IpAddr,
         remote: Option<IpAddr>,
         device: Option<u32>,
-        is_used: bool,
+        opening: Opening,
     ) -> Result<(), Reason> {
         let wanted = self.wanted_interface(remote, device);
         let Engine { host, interfaces, stack, watch, flows, watches_ports, times, capture, .. } = self;
-        let outcome = interfaces.attach(now, host, (local, wanted, is_used), |ifindex, port| {
+        let outcome = interfaces.attach(now, host, (local, wanted, opening), |ifindex, port| {
             if *watches_ports {
                 watch_port(watch, port)?;
             }

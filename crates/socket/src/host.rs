@@ -102,6 +102,16 @@ pub trait Host: Clone + Debug + 'static {
     /// No way that is wanted can be had: why not the first.
     fn open_port(&self, facts: &InterfaceFacts, wanted: PortWanted) -> Result<Self::Port, PortError>;
 
+    /// Begins to open a port, where that takes long, while the program does something else. Whether [`Host::open_port`] would not keep it waiting for long.
+    fn begin_port(&self, _name: &str, _wanted: PortWanted) -> bool {
+        true
+    }
+
+    /// Whether one that was begun is being opened still.
+    fn is_port_awaited(&self, _name: &str, _wanted: PortWanted) -> bool {
+        false
+    }
+
     /// Whether an agent serves this process, as it is now. Its shares are opened when a call first uses a socket: the process may change its
     /// user until then, and a share is of one user.
     fn is_served_by_agent(&self, _wanted: PortWanted) -> bool {

@@ -11,7 +11,7 @@ use nearwire_frames::FlowSocket;
 use nearwire_stack::{EndpointId, Family};
 
 use crate::config::{self, Role, Use};
-use crate::engine::Engine;
+use crate::engine::{Engine, Opening};
 use crate::handover::inode_of;
 use crate::host::Host;
 use crate::id::SocketId;
@@ -117,7 +117,7 @@ impl<H: Host> Sockets<H> {
         if local_ip.is_loopback() || remote_ip.is_some_and(|remote| is_local(engine, remote)) {
             return Err(Reason::Loopback.into());
         }
-        self.attach((local_ip, remote_ip, kept.options.device), is_used)?;
+        self.attach((local_ip, remote_ip, kept.options.device), Opening::of(is_used))?;
         // A port may have been opened that is not the agent's: then it is this process that has to ask who shares it.
         if asked_agent && !self.asks_agent() {
             self.ask_sharing(id)?;
@@ -187,10 +187,10 @@ impl<H: Host> Sockets<H> {
 
     /// Opens the ports that are missing on the way of a socket's traffic ([`Engine::attach`]). Where one that was lost comes back, and other
     /// processes have a right to flows of it, their sockets are the kernel's.
-    pub(crate) fn attach(&mut self, (local, remote, device): Reach, is_used: bool) -> Result<(), Reason> {
+    pub(crate) fn attach(&mut self, (local, remote, device): Reach, opening: Opening) -> Result<(), Reason> {
         let now = self.time();
         let Some(engine) = self.engine() else { return Ok(()) };
-        let attached = engine.attach(now, local, remote, device, is_used);
+        let attached = engine.attach(now, local, remote, device, opening);
         if engine.has_refused_flows() {
             self.give_up_revoked();
         }
@@ -202,7 +202,7 @@ impl<H: Host> Sockets<H> {
         let Some(reach) = self.get(id).and_then(reach).filter(|_| !self.is_branch()) else { return Ok(()) };
         let asked_agent = self.asks_agent();
         let Some(before) = self.engine_ref().map(Engine::ports_generation) else { return Ok(()) };
-        let attached = self.attach(reach, true);
+        let attached = self.attach(reach, Opening::Now);
         let Some(engine) = self.engine_ref() else { return Ok(()) };
         let (local, remote, device) = reach;
         let is_as_before = engine.ports_generation() == before;
@@ -375,7 +375,7 @@ impl<H: Host> Sockets<H> {
     /// kernel serves the socket, and [`Sockets::reason`] says why.
     pub(crate) fn attach_again(&mut self, id: SocketId) {
         let Some(reach) = self.get(id).and_then(reach) else { return };
-        let _ = self.attach(reach, self.is_used_by_now(id));
+        let _ = self.attach(reach, Opening::of(self.is_used_by_now(id)));
         if self.get(id).is_some_and(Socket::is_accelerated) {
             self.announce(id, true);
         }

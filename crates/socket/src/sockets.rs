@@ -14,7 +14,7 @@ use nearwire_sys::descriptor::{self, Descriptor};
 
 use crate::config::Config;
 use crate::direct;
-use crate::engine::{Engine, OpenError};
+use crate::engine::{Engine, OpenError, Opening};
 use crate::engines::Siblings;
 use crate::epoll::Events;
 use crate::epoll_sets::Sets;
@@ -606,7 +606,7 @@ impl<H: Host> Sockets<H> {
         let local =
             socket.ends.local.map_or(IpAddr::V4(std::net::Ipv4Addr::UNSPECIFIED), |local| local.ip().to_canonical());
         let remote = socket.ends.remote.map(|remote| remote.ip().to_canonical());
-        self.attach((local, remote, device), is_used)?;
+        self.attach((local, remote, device), Opening::of(is_used))?;
         self.ask_sharing(id)
     }
 

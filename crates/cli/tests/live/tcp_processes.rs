@@ -4,11 +4,10 @@ use std::net::TcpStream;
 use std::process::Child;
 
 use nearwire_lab::Cable;
-use serde_json::Value;
 
 use crate::by_agent::{kill, status_of};
 use crate::common::accelerated::Bed;
-use crate::tcp_programs::{TIMEOUT, ask, await_listener, end, start, told_within};
+use crate::tcp_programs::{TIMEOUT, ask, ask_until_adopted, await_listener, end, is_adopted, start, told_within};
 
 /// Answers; at `fork` it makes a child that sleeps, at `use` one that sends to the far end once.
 const FORKS: &str = "
@@ -64,17 +63,12 @@ fn serve(bed: &Bed, program: &str, port: &str, connections: usize) -> (Child, Ve
     (server, streams.take(connections).collect())
 }
 
-fn is_adopted(socket: &Value) -> bool {
-    socket["accelerated"] == true && socket["transport"] == "tcp"
-}
-
 #[test]
 fn connection_stays_adopted_while_a_child_has_it_and_is_the_kernels_when_that_uses_it() {
     let Some(bed) = Bed::lay() else { return };
     let (server, streams) = serve(&bed, FORKS, "7391", 1);
     let stream = &streams[0];
-    (0..20).for_each(|_| ask(stream, &[7; 100]));
-    told_within(server.id(), is_adopted);
+    ask_until_adopted(stream, server.id());
     (0..3).for_each(|_| ask(stream, b"fork"));
     (0..20).for_each(|_| ask(stream, &[7; 100]));
     let forked = told_within(server.id(), is_adopted);
@@ -96,7 +90,7 @@ fn child_for_each_connection_adopts_it_when_the_parent_has_closed_its_copy() {
         let mut pid = [0; 10];
         std::io::Read::read_exact(stream, &mut pid).unwrap();
         let pid: u32 = std::str::from_utf8(&pid).unwrap().trim().parse().unwrap();
-        (0..40).for_each(|_| ask(stream, &[7; 100]));
+        ask_until_adopted(stream, pid);
         let adopted = told_within(pid, is_adopted);
         assert_eq!(adopted["connection"]["adopted"], 1, "{adopted:#}");
     }
@@ -109,8 +103,7 @@ fn child_for_each_connection_adopts_it_when_the_parent_has_closed_its_copy() {
 fn thread_beside_one_with_adopted_connections_has_its_own_by_the_kernel_until_that_one_rests() {
     let Some(bed) = Bed::lay() else { return };
     let (server, streams) = serve(&bed, ONE_THREAD_EACH, "7393", 2);
-    (0..20).for_each(|_| ask(&streams[0], &[7; 100]));
-    told_within(server.id(), is_adopted);
+    ask_until_adopted(&streams[0], server.id());
     for _ in 0..20 {
         streams.iter().for_each(|stream| ask(stream, &[7; 100]));
     }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use nearwire_lab::{Cable, Namespace};
 
-use crate::by_agent::status_of;
+use crate::by_agent::{status_of, wait_until};
 use crate::common::accelerated::Bed;
 use crate::connections::{EAGER, ECHO, Echo, at_near_end, by_agent, echo, echo_over, exchange_much};
 
@@ -159,18 +159,22 @@ fn connection_whose_far_end_answers_by_another_interface_is_not_adopted_by_auto(
     let Some(bed) = Bed::lay() else { return };
     send_by_second_cable(&bed);
     let mut echo = echo_by_auto(&bed);
-    exchange_some(&mut echo);
+    wait_until("its port is open, and it was not heard", || {
+        exchange_some(&mut echo);
+        status_of(&echo.program.pid())["sockets"].to_string().contains("but by another interface")
+    });
     exchange_much(&mut echo);
     assert_eq!(echo.connections(), [0, 0]);
-    let shown = status_of(&echo.program.pid());
-    assert!(shown["sockets"].to_string().contains("but by another interface"), "{shown:#}");
 }
 
 #[test]
 fn connection_that_is_heard_is_adopted_by_auto() {
     let Some(bed) = Bed::lay() else { return };
     let mut echo = echo_by_auto(&bed);
-    assert_eq!(echo.connections(), [1, 0], "after five exchanges");
+    wait_until("its port is open, and it was heard", || {
+        echo.exchanges(7);
+        echo.connections() == [1, 0]
+    });
     exchange_some(&mut echo);
     assert_eq!(echo.connections(), [1, 0]);
 }

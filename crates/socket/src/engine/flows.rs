@@ -183,7 +183,7 @@ mod tests {
 
     use super::*;
     use crate::config::Config;
-    use crate::engine::Engine;
+    use crate::engine::{Engine, Opening};
     use crate::host::ThisHost;
     use crate::now::Now;
     use crate::status::Writer;
@@ -219,7 +219,13 @@ mod tests {
         let refused_half_way = || {
             let mut engine = Engine::open(ThisHost::default(), &config, page.clone()).unwrap();
             engine
-                .attach(Now::default(), IpAddr::from(Ipv4Addr::UNSPECIFIED), Some(cable.far().ipv4.into()), None, true)
+                .attach(
+                    Now::default(),
+                    IpAddr::from(Ipv4Addr::UNSPECIFIED),
+                    Some(cable.far().ipv4.into()),
+                    None,
+                    Opening::Now,
+                )
                 .unwrap();
             let mut other = engine.open_branch(&config, &page).unwrap();
             other.add_flows(&[shared], socket()).unwrap();

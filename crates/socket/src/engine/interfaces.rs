@@ -281,13 +281,12 @@ impl<P: EnginePort> Interfaces<P> {
         self.attached.iter_mut().find(|attached| attached.port_id == port)
     }
 
-    /// Opens ports where they are missing: on `wanted`, else on the interface of `local`, else on all. The agent's are not opened for a socket
-    /// that is not used (`is_used`).
+    /// Opens ports where they are missing: on `wanted`, else on the interface of `local`, else on all.
     pub(super) fn attach(
         &mut self,
         now: Now,
         host: &impl Host<Port = P>,
-        (local, wanted, is_used): (IpAddr, Option<u32>, bool),
+        (local, wanted, opening): (IpAddr, Option<u32>, Opening),
         mut join: impl FnMut(u32, &mut P) -> Result<PortId, PortError>,
     ) -> Result<(), Reason> {
         let place = self.place_of(local, wanted)?;
@@ -310,7 +309,7 @@ impl<P: EnginePort> Interfaces<P> {
                 usable.add(Some(reason));
                 continue;
             }
-            let open = || self.open(now, host, (link, is_used), &mut join);
+            let open = || self.open(now, host, (link, opening), &mut join);
             let opened = match at_home(self.home.as_deref(), open) {
                 Ok(opened) => opened,
                 Err(reason) => {
@@ -401,7 +400,7 @@ impl<P: EnginePort> Interfaces<P> {
         &self,
         now: Now,
         host: &impl Host<Port = P>,
-        (link, is_used): (&Link, bool),
+        (link, opening): (&Link, Opening),
         join: impl FnOnce(u32, &mut P) -> Result<PortId, PortError>,
     ) -> Result<Option<Attached<P>>, Refused> {
         let unnamed = |error: io::Error| Refused::new(now, "", Reason::of_error(&error), error.to_string());
@@ -409,18 +408,43 @@ impl<P: EnginePort> Interfaces<P> {
         if !self.allowed.is_empty() && !self.allowed.contains(&name) {
             return Err(Refused::new(now, &name, Reason::OtherInterface, String::new()));
         }
+        if opening == Opening::Beside && host.is_port_awaited(&name, self.wanted) {
+            return Ok(None);
+        }
         let refused = |error: PortError| Refused::new(now, &name, Reason::of_port(&error), error.to_string());
         let facts = host.interface_facts(&name).map_err(refused)?;
         if self.carries_vlans(link.ifindex) && host.hides_tags(&name, facts.is_veth()) {
             return Err(Refused::new(now, &name, Reason::HiddenVlanTags, String::new()));
         }
-        if !is_used && host.is_served_by_agent(self.wanted) {
+        let is_later = match opening {
+            Opening::Now => false,
+            Opening::WhenUsed => host.is_served_by_agent(self.wanted),
+            Opening::Beside => !host.begin_port(&name, self.wanted),
+        };
+        if is_later {
             return Ok(None);
         }
         let mut port = host.open_port(&facts, self.wanted).map_err(refused)?;
         let port_id = join(link.ifindex, &mut port).map_err(refused)?;
         let offloads = host.offloads(&name);
         Ok(Some(Attached { offloads, ..Attached::new(link.ifindex, &name, facts.is_veth(), port, port_id) }))
+    }
+}
+
+/// When a port of the agent's is opened. A program's own is opened at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Opening {
+    /// At once.
+    Now,
+    /// When a call first uses the socket.
+    WhenUsed,
+    /// Beside what the program does, which is asked again: no call waits for it.
+    Beside,
+}
+
+impl Opening {
+    pub(crate) const fn of(is_used: bool) -> Opening {
+        if is_used { Opening::Now } else { Opening::WhenUsed }
     }
 }
 

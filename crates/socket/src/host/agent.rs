@@ -213,6 +213,16 @@ impl Connected {
         self.ask(|client| client.open_share(interface, 0))
     }
 
+    /// Has a share opened while the program does something else; whether [`Connected::open_share`] would give it at once.
+    pub(super) fn begin_share(&self, interface: &str) -> Result<bool, NotDone> {
+        self.ask(|client| client.begin_share(interface))
+    }
+
+    /// The same of one that was begun; `None`: none was.
+    pub(super) fn is_share_there(&self, interface: &str) -> Result<Option<bool>, NotDone> {
+        self.ask(|client| client.is_share_there(interface))
+    }
+
     /// Whether there is something of what the agent told that was read and not taken.
     pub(super) fn has_news(&self, wanted: impl Fn(&Answer) -> bool) -> bool {
         self.has_news.load(Acquire) && self.lock_news().iter().any(wanted)

@@ -128,6 +128,17 @@ impl Host for ThisHost {
         }
     }
 
+    fn begin_port(&self, name: &str, wanted: PortWanted) -> bool {
+        // What goes wrong it will say when it opens one.
+        wanted.agent == Agent::Off
+            || self.agent.connected().and_then(|connected| connected.begin_share(name)).unwrap_or(true)
+    }
+
+    fn is_port_awaited(&self, name: &str, wanted: PortWanted) -> bool {
+        let is_there = || self.agent.present()?.is_share_there(name).ok()?;
+        wanted.agent != Agent::Off && is_there() == Some(false)
+    }
+
     fn is_served_by_agent(&self, wanted: PortWanted) -> bool {
         wanted.agent != Agent::Off && self.agent.connected().is_ok()
     }

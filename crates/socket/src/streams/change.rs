@@ -16,7 +16,7 @@ use super::options::StreamOptions;
 use super::{Adoption, Stream, way};
 use crate::config::{self, Adopt, Role, Use};
 use crate::direct;
-use crate::engine::{Ending, Engine};
+use crate::engine::{Ending, Engine, Opening};
 use crate::epoll::Events;
 use crate::handover::{Access, inode_of};
 use crate::host::Host;
@@ -195,8 +195,12 @@ impl<H: Host> Sockets<H> {
         if self.streams.unheard >= way::UNHEARD_MOST {
             return Err(Reason::ComesElsewhere.into());
         }
-        self.attach((local_ip, Some(remote_ip), None), true)?;
+        let is_patient = self.config.adopt == Adopt::Auto;
+        self.attach((local_ip, Some(remote_ip), None), if is_patient { Opening::Beside } else { Opening::Now })?;
         let Some(engine) = self.engine() else { return Err(Reason::EngineFailed.into()) };
+        if is_patient && engine.is_served(local_ip, Some(remote_ip), None).is_err() {
+            return Err(NotAdopted::YET);
+        }
         let ifindex = way::interface_between(engine, local, remote)?;
         let has_keepalive = socket_keepalive(shadow).map_err(|_| Reason::EngineFailed)?;
         let mut options = StreamOptions::read(shadow, local.is_ipv4(), has_keepalive)?;
@@ -206,7 +210,7 @@ impl<H: Host> Sockets<H> {
         let inode = inode_of(shadow).ok_or(Reason::NotBound)?;
         let flow = ExactFlow::between(Transport::Tcp, local, remote);
         let socket = FlowSocket { descriptor: shadow, inode };
-        if self.config.adopt == Adopt::Auto {
+        if is_patient {
             self.hears(fd, flow, socket)?;
         }
         let Some(engine) = self.engine() else { return Err(Reason::EngineFailed.into()) };
