@@ -587,6 +587,7 @@ fn share_that_was_begun_keeps_its_program_waiting_for_nothing() {
 
     // What the agent refuses it says when it is opened.
     assert!(!client.begin_share("eth7").unwrap());
+    wait_until("the port is being opened", || bed.ports.unfinished() == 1);
     bed.ports.finish();
     wait_until("it is refused", || client.begin_share("eth7").unwrap());
     let refused = client.open_share("eth7", 0);
