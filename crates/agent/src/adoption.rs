@@ -18,7 +18,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 
-use nearwire_sys::tcp_repair::{self, ESTABLISHED, Negotiated, Queue, Repair, RoundTrip, Window};
+use nearwire_sys::tcp_repair::{self, ESTABLISHED, Negotiated, Queue, Repair, RoundTrip, SYN_SENT, Window};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::sockopt::{
@@ -322,6 +322,12 @@ fn read(shadow: BorrowedFd<'_>) -> Result<Connection, AdoptionError> {
 pub fn is_adoptable(shadow: impl AsFd) -> bool {
     let shadow = shadow.as_fd();
     tcp_repair::facts(shadow).is_ok_and(|facts| facts.state == ESTABLISHED) && has_urgent(shadow).is_ok_and(|has| !has)
+}
+
+/// Whether one end of a connection has closed it, or both have.
+#[must_use]
+pub fn has_ended(shadow: impl AsFd) -> bool {
+    tcp_repair::facts(shadow).is_ok_and(|facts| !matches!(facts.state, ESTABLISHED | SYN_SENT))
 }
 
 fn has_urgent(shadow: BorrowedFd<'_>) -> Result<bool, AdoptionError> {

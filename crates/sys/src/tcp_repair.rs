@@ -100,6 +100,8 @@ pub struct RoundTrip {
 
 /// `TCP_ESTABLISHED` of `include/net/tcp_states.h`.
 pub const ESTABLISHED: u8 = 1;
+/// `TCP_SYN_SENT`.
+pub const SYN_SENT: u8 = 2;
 
 /// `struct tcp_repair_opt`.
 #[repr(C)]

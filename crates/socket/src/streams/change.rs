@@ -178,6 +178,9 @@ impl<H: Host> Sockets<H> {
         let remote = peer_address(shadow).ok_or(NotAdopted::YET)?;
         self.ask_rules_of_stream(local, remote, is_server)?;
         if !adoption::is_adoptable(shadow) {
+            if adoption::has_ended(shadow) {
+                self.was_not_worth_it();
+            }
             return Err(NotAdopted::YET);
         }
         let [local_ip, remote_ip] = [local, remote].map(|address| address.ip().to_canonical());
