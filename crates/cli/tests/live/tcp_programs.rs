@@ -70,7 +70,8 @@ impl Pair<'_> {
             assert!(said.contains(words), "'{words}' is missing: {what}");
         }
         for (policy, said) in [(server, &told), (client, &said)] {
-            if policy.is_some() && self.is_adopted && said.contains("counters") {
+            // By `auto` the kernel has a connection until its port is open, which some have no use for.
+            if policy == Some("eager") && self.is_adopted && said.contains("counters") {
                 assert!(said.contains("connections adopted"), "{what}");
             }
         }

@@ -74,7 +74,9 @@ impl Served<'_> {
             let said = text(&done);
             let what = format!("{words:?} server {server:?} client {client:?}\n{said}");
             assert!(done.status.success() && said.contains(says), "{what}");
-            assert!(client.is_none() || !is_adopted || said.contains("connections adopted"), "{what}");
+            // By `auto` the kernel has a connection until its port is open, and many a client is done by then.
+            let is_certain = *is_adopted && client == Some("eager");
+            assert!(!is_certain || said.contains("connections adopted"), "{what}");
         }
         if server.is_some() && self.is_adopted {
             assert!(adopted_by(child.id()) > 0, "{:?} {server:?} {client:?}", self.server);
