@@ -251,11 +251,12 @@ impl Client {
         self.ask_for_connection(&Request::OpenConnection { share }, socket)
     }
 
-    /// Whether frames of a connection come by the port of a share; the agent listens from the first time on that it is asked. With the connection's number.
+    /// Whether frames of a connection come by the port of a share; the agent listens from the first time on that it is asked, or soon after (`None`: not
+    /// yet). With the connection's number.
     ///
     /// # Errors
     /// As all requests.
-    pub fn hear_connection(&mut self, share: u32, socket: impl AsFd) -> Result<(u32, bool), ClientError> {
+    pub fn hear_connection(&mut self, share: u32, socket: impl AsFd) -> Result<(u32, Option<bool>), ClientError> {
         match self.ask(&Request::HearConnection { share }, Some(socket.as_fd()))? {
             (Answer::ConnectionHeard { connection, is_heard }, _) => Ok((connection, is_heard)),
             _ => Err(ClientError::Unfit),

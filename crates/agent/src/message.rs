@@ -221,8 +221,8 @@ layout! {
         0x109 => ConnectionHeard {
             /// Its number, for [`Request::CloseConnection`].
             connection: u32,
-            /// A frame of it came since the agent listens.
-            is_heard: bool,
+            /// A frame of it came since the agent listens. `None`: it does not listen yet, as the port awakes.
+            is_heard: Option<bool>,
         },
         /// To requests that nothing is to be told of but that they are done.
         0x104 => Done {},

@@ -58,7 +58,7 @@ pub enum Finished {
     Share(u32, Result<Opened, Cause>),
     /// [`Ports::want_times`], of the share with this number.
     Times(u32, Result<(), Cause>),
-    /// [`Ports::open_connection`] and [`Ports::hear_connection`] may be called again, of the interface with this index; or why not.
+    /// [`Ports::open_connection`] may be called again, of the interface with this index; or why not.
     Awake(u32, Result<(), Cause>),
 }
 
@@ -140,17 +140,17 @@ pub trait Ports {
     /// Gives them to the kernel.
     fn close_connection(&mut self, _ifindex: u32, _flow: ExactFlow, _share: u32) {}
 
-    /// Has frames of a connection that come by an interface noted; the kernel gets them. Whether it is done: if not, nothing has changed, and [`Finished::Awake`] follows.
+    /// Has frames of a connection that come by an interface noted, soon; the kernel gets them.
     ///
     /// # Errors
-    /// As [`Ports::open_connection`].
-    fn hear_connection(&mut self, _ifindex: u32, _flow: ExactFlow) -> Result<bool, Cause> {
+    /// Why not.
+    fn hear_connection(&mut self, _ifindex: u32, _flow: ExactFlow) -> Result<(), Cause> {
         Err(Cause::Port { words: Text::cut("connections are not taken here") })
     }
 
-    /// Whether one came since.
-    fn has_heard(&self, _ifindex: u32, _flow: ExactFlow) -> bool {
-        false
+    /// Whether one came since. `None`: they are not noted yet.
+    fn has_heard(&self, _ifindex: u32, _flow: ExactFlow) -> Option<bool> {
+        None
     }
 
     /// Has them noted no more.

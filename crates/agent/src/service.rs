@@ -186,10 +186,6 @@ impl<P: Ports, J: Judge> Service<P, J> {
                 let shadow = socket_of(&socket).and_then(|socket| ConnectedShadow::read(socket, self.namespace));
                 shadow.and_then(|shadow| self.open_connection((id, number), share, shadow)).transpose()?
             }
-            Request::HearConnection { share } => {
-                let shadow = socket_of(&socket).and_then(|socket| ConnectedShadow::read(socket, self.namespace));
-                shadow.and_then(|shadow| self.hear_connection((id, number), share, shadow)).transpose()?
-            }
             request => self.handle_at_once(id, request, socket),
         };
         Some(done.unwrap_or_else(|cause| Answer::Refused { cause }.into()))
@@ -202,8 +198,7 @@ impl<P: Ports, J: Judge> Service<P, J> {
             | Request::ShowPass { .. }
             | Request::OpenShare { .. }
             | Request::WantTimes { .. }
-            | Request::OpenConnection { .. }
-            | Request::HearConnection { .. } => Err(Cause::NotGreeted {}),
+            | Request::OpenConnection { .. } => Err(Cause::NotGreeted {}),
             Request::CloseShare { share } => self.with_own_share(id, share, Self::close_share),
             Request::OpenFlow { share, address } => self.open_flow(id, share, address, socket),
             Request::CloseFlow { flow } => self.close_flow(id, flow),
@@ -234,6 +229,7 @@ impl<P: Ports, J: Judge> Service<P, J> {
                 self.set_privileged(id, socket, Privileged::Buffer { buffer, bytes })
             }
             Request::GuardConnection {} => self.guard_connection(id, socket),
+            Request::HearConnection { share } => self.hear_connection(id, share, socket),
             Request::CloseConnection { connection } => self.close_connection(id, connection).map(Outcome::from),
             Request::Forget { share } => self.with_own_share(id, share, Self::forget),
             Request::Status { from } => Ok(self.status(id, from).into()),

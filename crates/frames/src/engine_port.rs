@@ -109,12 +109,12 @@ pub trait EnginePort: Port + Sized + 'static {
         is_last_and_first: (bool, bool),
     ) -> Result<(), PortError>;
 
-    /// Whether a frame of a connection, which the kernel gets, came by this port since this was first asked. Having its socket is the right to ask. It is
-    /// remembered until [`EnginePort::open_connection`] or [`EnginePort::close_connection`].
+    /// Whether a frame of a connection, which the kernel gets, came by this port since this was first asked, or soon after (`None`: nobody listens yet). Having
+    /// its socket is the right to ask. It is remembered until [`EnginePort::open_connection`] or [`EnginePort::close_connection`].
     ///
     /// # Errors
     /// As [`EnginePort::open_connection`].
-    fn hears_connection(&mut self, _flow: ExactFlow, _socket: FlowSocket) -> Result<bool, PortError> {
+    fn hears_connection(&mut self, _flow: ExactFlow, _socket: FlowSocket) -> Result<Option<bool>, PortError> {
         Err(PortError::NoConnections { interface: self.about().interface.to_owned() })
     }
 

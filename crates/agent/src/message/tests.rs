@@ -13,7 +13,7 @@ fn examples() -> Vec<Answer> {
         Answer::ShareOpened { share: 1, memory_bytes: 1 << 20, description: vec![1, 2, 3], carrier_within_ms: 9000 },
         Answer::FlowOpened { flow: 9, addresses: Addresses { local, remote, both_families: true } },
         Answer::ConnectionOpened { connection: 6 },
-        Answer::ConnectionHeard { connection: 7, is_heard: true },
+        Answer::ConnectionHeard { connection: 7, is_heard: Some(true) },
         Answer::Done {},
         Answer::Programs { programs: vec![program.clone(), program], next: Some(4) },
         Answer::Refused { cause: Cause::LimitReached { what: Limited::Flows {}, most: 8 } },

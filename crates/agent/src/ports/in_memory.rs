@@ -233,13 +233,13 @@ impl Ports for InMemoryPorts {
         self.state().connections.retain(|open| *open != (ifindex, flow, share));
     }
 
-    fn hear_connection(&mut self, ifindex: u32, flow: ExactFlow) -> Result<bool, Cause> {
+    fn hear_connection(&mut self, ifindex: u32, flow: ExactFlow) -> Result<(), Cause> {
         self.state().hearing.push((ifindex, flow, false));
-        Ok(true)
+        Ok(())
     }
 
-    fn has_heard(&self, ifindex: u32, flow: ExactFlow) -> bool {
-        self.state().hearing.contains(&(ifindex, flow, true))
+    fn has_heard(&self, ifindex: u32, flow: ExactFlow) -> Option<bool> {
+        Some(self.state().hearing.contains(&(ifindex, flow, true)))
     }
 
     fn stop_hearing(&mut self, ifindex: u32, flow: ExactFlow) {

@@ -165,16 +165,6 @@ impl XdpPorts {
     }
 
     /// An owner has a flow more. Where its port rests, the kernel has the flow's frames until the port is awake, as it has those of one that is held.
-    /// Gives the frames of a connection to an owner. `false`: its port is to awake first.
-    fn add_exact(&self, ifindex: u32, flow: ExactFlow, owner: Owner) -> Result<bool, Cause> {
-        self.table_of(ifindex)?.add_for(Filter::Exact(flow), owner).map_err(|error| refused(&error))?;
-        let is_served = self.thread_on(ifindex).is_none_or(PortThread::flow_came);
-        if !is_served {
-            self.remove_exact(ifindex, flow, owner);
-        }
-        Ok(is_served)
-    }
-
     fn remove_exact(&self, ifindex: u32, flow: ExactFlow, owner: Owner) {
         if let Ok(table) = self.table_of(ifindex) {
             // What the kernel refuses to take out goes with the share, or the port.
@@ -263,7 +253,13 @@ impl Ports for XdpPorts {
     }
 
     fn open_connection(&mut self, ifindex: u32, flow: ExactFlow, share: u32) -> Result<bool, Cause> {
-        self.add_exact(ifindex, flow, self.owner_of(FlowOwner::Share(share))?)
+        let (table, owner) = (self.table_of(ifindex)?, self.owner_of(FlowOwner::Share(share))?);
+        table.add_for(Filter::Exact(flow), owner).map_err(|error| refused(&error))?;
+        let is_served = self.thread_on(ifindex).is_none_or(PortThread::flow_came);
+        if !is_served {
+            self.remove_exact(ifindex, flow, owner);
+        }
+        Ok(is_served)
     }
 
     fn close_connection(&mut self, ifindex: u32, flow: ExactFlow, share: u32) {
@@ -272,12 +268,18 @@ impl Ports for XdpPorts {
         }
     }
 
-    fn hear_connection(&mut self, ifindex: u32, flow: ExactFlow) -> Result<bool, Cause> {
-        self.add_exact(ifindex, flow, Owner::Unheard)
+    fn hear_connection(&mut self, ifindex: u32, flow: ExactFlow) -> Result<(), Cause> {
+        let added = self.table_of(ifindex)?.add_for(Filter::Exact(flow), Owner::Unheard);
+        added.map_err(|error| refused(&error))?;
+        // A port that rests is awake some ms later.
+        self.thread_on(ifindex).map(PortThread::flow_came);
+        Ok(())
     }
 
-    fn has_heard(&self, ifindex: u32, flow: ExactFlow) -> bool {
-        self.table_of(ifindex).is_ok_and(|table| table.has_heard(flow).unwrap_or(false))
+    fn has_heard(&self, ifindex: u32, flow: ExactFlow) -> Option<bool> {
+        let is_awake = self.thread_on(ifindex).is_none_or(PortThread::is_awake);
+        let has_heard = || self.table_of(ifindex).is_ok_and(|table| table.has_heard(flow).unwrap_or(false));
+        is_awake.then(has_heard)
     }
 
     fn stop_hearing(&mut self, ifindex: u32, flow: ExactFlow) {

@@ -23,8 +23,6 @@ pub(super) struct BegunConnection {
     pub(super) share: u32,
     pub(super) ifindex: u32,
     pub(super) shadow: ConnectedShadow,
-    /// It is only listened for.
-    pub(super) is_heard: bool,
 }
 
 /// By the number of the share.
@@ -106,11 +104,8 @@ impl<P: Ports, J: Judge> Service<P, J> {
             Finished::Awake(ifindex, awake) => {
                 let waiting = self.begun.connections.extract_if(.., |connection| connection.ifindex == ifindex);
                 let waiting: Vec<_> = waiting.collect();
-                let open = |BegunConnection { asker, share, shadow, is_heard, .. }| {
-                    let opened = awake.clone().and_then(|()| match is_heard {
-                        true => self.hear_connection(asker, share, shadow),
-                        false => self.open_connection(asker, share, shadow),
-                    });
+                let open = |BegunConnection { asker, share, shadow, .. }| {
+                    let opened = awake.clone().and_then(|()| self.open_connection(asker, share, shadow));
                     Some(answer(asker, opened.transpose()?))
                 };
                 waiting.into_iter().filter_map(open).collect()

@@ -112,8 +112,7 @@ impl<P: Ports, J: Judge> Service<P, J> {
         self.may_have_connection(program, shadow, Some(ifindex))?;
         self.ports.leave_packet_path(&shadow)?;
         if !self.ports.open_connection(ifindex, flow, share)? {
-            let asker = (program, request);
-            self.begun.add_connection(BegunConnection { asker, share, ifindex, shadow, is_heard: false });
+            self.begun.add_connection(BegunConnection { asker: (program, request), share, ifindex, shadow });
             return Ok(None);
         }
         let place = Some(Place { share, ifindex });
@@ -121,30 +120,26 @@ impl<P: Ports, J: Judge> Service<P, J> {
         Ok(Some(Answer::ConnectionOpened { connection: self.connections.insert(connection) }.into()))
     }
 
-    /// A program asks whether frames of a connection come by a share's port. `None`: it has to wait for the port.
+    /// A program asks whether frames of a connection come by a share's port.
     pub(super) fn hear_connection(
         &mut self,
-        (program, request): Asker,
+        program: ProgramId,
         share: u32,
-        shadow: ConnectedShadow,
-    ) -> Result<Option<Outcome>, Cause> {
+        socket: Option<OwnedFd>,
+    ) -> Result<Outcome, Cause> {
+        let shadow = ConnectedShadow::read(socket_of(&socket)?, self.namespace)?;
         let ifindex = self.ifindex_for(program, share, shadow)?;
         let ConnectedShadow { cookie, flow, .. } = shadow;
         let place = Some(Place { share, ifindex });
         let wanted = Connection { program, place, cookie, flow, owner: Owner::Kernel };
         let found = self.connections.by_number.iter().find(|(_, other)| **other == wanted);
         if let Some(connection) = found.map(|(number, _)| *number) {
-            let is_heard = self.ports.has_heard(ifindex, flow);
-            return Ok(Some(Answer::ConnectionHeard { connection, is_heard }.into()));
+            return Ok(Answer::ConnectionHeard { connection, is_heard: self.ports.has_heard(ifindex, flow) }.into());
         }
         self.may_have_connection(program, shadow, Some(ifindex))?;
-        if !self.ports.hear_connection(ifindex, flow)? {
-            let asker = (program, request);
-            self.begun.add_connection(BegunConnection { asker, share, ifindex, shadow, is_heard: true });
-            return Ok(None);
-        }
+        self.ports.hear_connection(ifindex, flow)?;
         let connection = self.connections.insert(wanted);
-        Ok(Some(Answer::ConnectionHeard { connection, is_heard: false }.into()))
+        Ok(Answer::ConnectionHeard { connection, is_heard: self.ports.has_heard(ifindex, flow) }.into())
     }
 
     /// The interface of a share by which a connection may come.

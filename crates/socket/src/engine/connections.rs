@@ -142,17 +142,17 @@ impl<H: Host> Engine<H> {
         }
     }
 
-    /// Whether a frame of a connection, which the kernel has, came by one of the ports since this was first asked.
+    /// Whether a frame of a connection, which the kernel has, came by one of the ports since this was first asked. `None`: not all of them listen yet.
     ///
     /// # Errors
     /// One refuses, or there is none.
-    pub(crate) fn hears_connection(&mut self, flow: ExactFlow, socket: FlowSocket) -> Result<bool, Reason> {
+    pub(crate) fn hears_connection(&mut self, flow: ExactFlow, socket: FlowSocket) -> Result<Option<bool>, Reason> {
         let attached = &mut self.interfaces.attached;
         let mut refused = attached.is_empty().then_some(Reason::NoInterface);
-        let mut is_heard = false;
+        let (mut is_heard, mut all_listen) = (false, true);
         for attached in attached.iter_mut() {
             match attached.port.hears_connection(flow, socket) {
-                Ok(heard) => is_heard |= heard,
+                Ok(heard) => (is_heard, all_listen) = (is_heard || heard == Some(true), all_listen && heard.is_some()),
                 Err(error) => refused = Some(attached.refused_flow(&error)),
             }
         }
@@ -161,7 +161,7 @@ impl<H: Host> Engine<H> {
                 self.close_connection(flow);
                 Err(reason)
             }
-            None => Ok(is_heard),
+            None => Ok((is_heard || all_listen).then_some(is_heard)),
         }
     }
 

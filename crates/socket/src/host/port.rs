@@ -95,16 +95,16 @@ impl Guard {
         Guard { connected, connections: HashMap::new(), hearing: HashSet::new() }
     }
 
-    fn hears_connection(&mut self, port: &mut XdpPort, flow: ExactFlow) -> Result<bool, PortError> {
+    fn hears_connection(&mut self, port: &mut XdpPort, flow: ExactFlow) -> Result<Option<bool>, PortError> {
         let interface = port.config().interface.clone();
         let table = port.steering_table().ok_or(PortError::NoConnections { interface })?;
         if self.hearing.insert(flow) {
             let added = table.add_for(Filter::Exact(flow), Owner::Unheard);
-            return added.map(|()| false).inspect_err(|_| {
+            return added.map(|()| Some(false)).inspect_err(|_| {
                 self.hearing.remove(&flow);
             });
         }
-        table.has_heard(flow)
+        table.has_heard(flow).map(Some)
     }
 
     fn stop_hearing(&mut self, port: &mut XdpPort, flow: ExactFlow) {
@@ -199,7 +199,7 @@ impl Share {
         Ok(())
     }
 
-    fn hears_connection(&mut self, flow: ExactFlow, socket: FlowSocket) -> Result<bool, PortError> {
+    fn hears_connection(&mut self, flow: ExactFlow, socket: FlowSocket) -> Result<Option<bool>, PortError> {
         let number = self.filters.number;
         let (heard, is_heard) = self.ask(|client| client.hear_connection(number, socket))?;
         self.connections.insert(flow, heard);
@@ -443,7 +443,7 @@ impl EnginePort for HostPort {
         }
     }
 
-    fn hears_connection(&mut self, flow: ExactFlow, socket: FlowSocket) -> Result<bool, PortError> {
+    fn hears_connection(&mut self, flow: ExactFlow, socket: FlowSocket) -> Result<Option<bool>, PortError> {
         match &mut self.share {
             Some(share) => share.hears_connection(flow, socket),
             None => match &mut self.guard {

@@ -27,45 +27,58 @@ const MISSED_MOST: u32 = 3;
 #[derive(Debug)]
 pub(super) struct Hearing {
     flow: ExactFlow,
-    since_ns: u64,
+    /// From when on ports listen, as far as is known.
+    since_ns: Option<u64>,
     /// How many had come when this was last asked.
     received_segments: u32,
     missed: u32,
 }
 
+impl Hearing {
+    /// It was not heard, though a segment came. Whether it is to be given up.
+    fn missed(&mut self, now_ns: u64) -> bool {
+        let listened_ns = now_ns.saturating_sub(*self.since_ns.get_or_insert(now_ns));
+        self.missed += u32::from(listened_ns > IN_FLIGHT_AT_MOST.as_nanos() as u64);
+        self.missed >= MISSED_MOST
+    }
+}
+
 impl<H: Host> Sockets<H> {
     /// Asks whether a frame came by a port; the first time on it is listened for. `Ok`: one came.
     pub(super) fn hears(&mut self, fd: i32, flow: ExactFlow, socket: FlowSocket) -> Result<(), NotAdopted> {
-        let now_ns = monotonic_raw_ns();
-        let facts = tcp_repair::facts(socket).map_err(|_| Reason::NotBound)?;
-        let came = facts.received_segments;
+        const YET: NotAdopted = NotAdopted::Yet { calls: CALLS_BETWEEN };
+        let received_segments = tcp_repair::facts(socket).map_err(|_| Reason::NotBound)?.received_segments;
         match self.streams.hearing.get_mut(&fd).filter(|hearing| hearing.flow == flow) {
             Some(hearing) => {
-                if std::mem::replace(&mut hearing.received_segments, came) == came {
-                    return Err(NotAdopted::Yet { calls: CALLS_BETWEEN });
+                if std::mem::replace(&mut hearing.received_segments, received_segments) == received_segments {
+                    return Err(YET);
                 }
-                let listened_ns = now_ns.saturating_sub(hearing.since_ns);
-                hearing.missed += u32::from(listened_ns > IN_FLIGHT_AT_MOST.as_nanos() as u64);
             }
-            None => self.stop_hearing(fd),
-        }
-        let Some(engine) = self.engine() else { return Err(Reason::EngineFailed.into()) };
-        if engine.hears_connection(flow, socket)? {
-            self.streams.hearing.remove(&fd);
-            return Ok(());
-        }
-        match self.streams.hearing.get(&fd).map(|hearing| hearing.missed) {
             None => {
-                let hearing = Hearing { flow, since_ns: now_ns, received_segments: came, missed: 0 };
-                self.streams.hearing.insert(fd, hearing);
-                Err(NotAdopted::Yet { calls: CALLS_BETWEEN })
-            }
-            Some(missed) if missed < MISSED_MOST => Err(NotAdopted::Yet { calls: CALLS_BETWEEN }),
-            Some(_) => {
                 self.stop_hearing(fd);
-                Err(Reason::ComesElsewhere.into())
+                let hearing = Hearing { flow, since_ns: None, received_segments, missed: 0 };
+                self.streams.hearing.insert(fd, hearing);
             }
         }
+        let heard = self.engine().ok_or(Reason::EngineFailed).and_then(|engine| engine.hears_connection(flow, socket));
+        let is_missed = match (heard, self.streams.hearing.get_mut(&fd)) {
+            (Ok(Some(true)), _) => {
+                self.streams.hearing.remove(&fd);
+                return Ok(());
+            }
+            (Ok(Some(false)), Some(hearing)) => hearing.missed(monotonic_raw_ns()),
+            // A port that rested is awake some ms later.
+            (Ok(_), _) => false,
+            (Err(reason), _) => {
+                self.streams.hearing.remove(&fd);
+                return Err(reason.into());
+            }
+        };
+        if is_missed {
+            self.stop_hearing(fd);
+            return Err(Reason::ComesElsewhere.into());
+        }
+        Err(YET)
     }
 
     /// It is not to be adopted any more. To listen has cost two questions to the agent: the next ones are listened for after more calls.

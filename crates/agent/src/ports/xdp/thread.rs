@@ -139,11 +139,16 @@ impl PortThread {
 
     /// A flow was added to the table. Whether the port serves it: else it is woken, and [`What::Awake`] follows.
     pub(super) fn flow_came(&self) -> bool {
-        let is_awake = !self.is_resting.load(SeqCst);
+        let is_awake = self.is_awake();
         if !is_awake {
             self.ask(Job::Wake);
         }
         is_awake
+    }
+
+    /// Whether its port is attached.
+    pub(super) fn is_awake(&self) -> bool {
+        !self.is_resting.load(SeqCst)
     }
 
     /// The last flow was taken out of the table.

@@ -137,7 +137,7 @@ fn connections_count_as_flows() {
 fn hear(bed: &mut Bed, id: ProgramId, share: u32, socket: impl AsFd) -> Result<(u32, bool), Cause> {
     let socket = socket.as_fd().try_clone_to_owned().unwrap();
     match bed.service.handle(id, 1, Request::HearConnection { share }, Some(socket)).unwrap().answer {
-        Answer::ConnectionHeard { connection, is_heard } => Ok((connection, is_heard)),
+        Answer::ConnectionHeard { connection, is_heard } => Ok((connection, is_heard == Some(true))),
         Answer::Refused { cause } => Err(cause),
         other => panic!("{other:?}"),
     }
