@@ -93,8 +93,10 @@ fn is_impossible(filter: &Filter) -> bool {
 pub fn frame(set: &FilterSet, filters: &[Entry], frame: &[u8]) {
     let matching = || filters.iter().filter(|(filter, _)| matches(filter, frame));
     let first = matching().map(|(filter, _)| turn(filter)).min();
+    // Whether one was heard is the maps' to know: the kernel gets it.
+    let gets = |owner| if owner == Owner::Unheard { Owner::Kernel } else { owner };
     let owners: Vec<Owner> =
-        matching().filter(|(filter, _)| Some(turn(filter)) == first).map(|(_, owner)| *owner).collect();
+        matching().filter(|(filter, _)| Some(turn(filter)) == first).map(|(_, owner)| gets(*owner)).collect();
     let verdict = set.verdict(frame);
     let is_right = match (&owners[..], first) {
         ([], _) => verdict == Owner::Kernel,

@@ -151,11 +151,13 @@ impl FilterSet {
     /// Who gets this frame: the owner by the filter that matches it first, or the kernel. `super::program` decides the same in the kernel.
     #[must_use]
     pub fn verdict(&self, frame: &[u8]) -> Owner {
-        if self.has_class(FRAME_CLASSES_FROM) {
-            let everything = self.owners(&Filter::Frame(super::FrameFilter::default()));
-            return everything.map_or(Owner::Kernel, Owners::first);
-        }
-        self.decided(frame).filter(|owner| *owner != Owner::Unheard).unwrap_or(Owner::Kernel)
+        let owner = if self.has_class(FRAME_CLASSES_FROM) {
+            self.owners(&Filter::Frame(super::FrameFilter::default())).map(Owners::first)
+        } else {
+            self.decided(frame)
+        };
+        // Whether one was heard is the maps' to know.
+        owner.filter(|owner| *owner != Owner::Unheard).unwrap_or(Owner::Kernel)
     }
 
     /// `None`: no filter matches.

@@ -102,7 +102,9 @@ impl Run {
             Self::Spinning => &[("NEARWIRE_SPIN", "50us"), ("NEARWIRE_MODE", "native"), AT_ONCE, USES_FIRST],
             // In the mode that the agent has found: with another one the program opens a port of its own.
             Self::ByAgent => &[("NEARWIRE_SPIN", "50us"), ("NEARWIRE_ADOPT", "eager"), AT_ONCE, USES_FIRST],
-            Self::ByAgentForever => &[("NEARWIRE_SPIN", "forever"), ("NEARWIRE_ADOPT", "auto"), AT_ONCE, USES_FIRST],
+            Self::ByAgentForever => {
+                &[("NEARWIRE_SPIN", "forever"), ("NEARWIRE_ADOPT", "auto"), AT_ONCE, USES_FIRST, OPENS_PORT]
+            }
             Self::Forever => &[("NEARWIRE_SPIN", "forever"), ("NEARWIRE_MODE", "native"), AT_ONCE],
             Self::Auto => &[("NEARWIRE_SPIN", "auto"), ("NEARWIRE_MODE", "native"), SOON, USES_FIRST],
         }
@@ -111,6 +113,9 @@ impl Run {
 
 /// Sockets are used as soon as they have an address; see `script.h`.
 const USES_FIRST: (&str, &str) = ("SCRIPT_USES_FIRST", "yes");
+
+/// The port is open when a script begins; see `script.c`.
+const OPENS_PORT: (&str, &str) = ("SCRIPT_OPENS_PORT", "yes");
 
 /// Sockets of clients may be accelerated from the beginning, or in the midst of what a script does with them.
 const AT_ONCE: (&str, &str) = ("NEARWIRE_KERNEL_FIRST", "0");

@@ -321,6 +321,14 @@ int connect_and_use(int fd, const struct sockaddr *address, socklen_t length) {
     return use(fd, (connect)(fd, address, length));
 }
 
+/* The port of a TCP connection is opened while the kernel has the connection, which most scripts have ended by then. A socket that is used waits for it. */
+static void open_port(void) {
+    int fd = socket(AF_INET, SOCK_DGRAM, 0);
+    (bind)(fd, V4(NEAR, 0));
+    poll(&(struct pollfd){ fd, POLLIN, 0 }, 1, 0);
+    close(fd);
+}
+
 int main(int count, char **arguments) {
     char name[128];
     if (count < 2) return 2;
@@ -340,6 +348,7 @@ int main(int count, char **arguments) {
     }
     is_emulated = getenv("SCRIPT_EMULATED") != NULL;
     uses_first = getenv("SCRIPT_USES_FIRST") != NULL;
+    if (!inherited && getenv("SCRIPT_OPENS_PORT")) open_port();
     map_trace();
     if (inherited) use_stream(atoi(inherited));
     else begin_stream("main");
