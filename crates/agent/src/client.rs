@@ -174,11 +174,10 @@ impl Client {
     /// # Errors
     /// As all requests: the agent refused, or is gone.
     pub fn open_share(&mut self, interface: &str, memory_bytes: u64) -> Result<OpenedShare, ClientError> {
-        let begun = self.begun.iter().position(|begun| begun.interface == interface);
-        let answer = match begun.map(|at| self.begun.swap_remove(at)) {
+        let answer = match self.begun_at(interface).map(|at| self.begun.swap_remove(at)) {
             None => self.ask(&Request::OpenShare { interface: InterfaceName::cut(interface), memory_bytes }, None)?,
             Some(BegunShare { answer: Some(answer), .. }) => answer,
-            Some(BegunShare { number, .. }) => self.await_answer(number, Ok(()), Some(PORT_WITHIN))?,
+            Some(BegunShare { number, .. }) => self.await_answer(number, Ok(()), true)?,
         };
         match answer {
             (Answer::Refused { cause }, _) => Err(cause.into()),
@@ -211,12 +210,14 @@ impl Client {
     /// # Errors
     /// The agent is gone.
     pub fn is_share_there(&mut self, interface: &str) -> Result<Option<bool>, ClientError> {
-        if !self.begun.iter().any(|begun| begun.interface == interface) {
-            return Ok(None);
-        }
+        let Some(at) = self.begun_at(interface) else { return Ok(None) };
         self.read_what_came()?;
-        let begun = self.begun.iter().find(|begun| begun.interface == interface);
-        Ok(begun.map(|begun| begun.answer.is_some() || begun.until <= Instant::now()))
+        let begun = &self.begun[at];
+        Ok(Some(begun.answer.is_some() || begun.until <= Instant::now()))
+    }
+
+    fn begun_at(&self, interface: &str) -> Option<usize> {
+        self.begun.iter().position(|begun| begun.interface == interface)
     }
 
     /// Opens the flow of a socket; `address`: of what is sent to this one of its addresses alone.
@@ -491,24 +492,24 @@ impl Client {
         let is_of_port = matches!(request, Request::OpenShare { .. } | Request::WantTimes { .. });
         // An agent that refused at once may be gone already, and its reason waits.
         let sent = self.connection.send(&request.to_bytes(number), socket.as_slice());
-        self.await_answer(number, sent, is_of_port.then_some(PORT_WITHIN))
+        self.await_answer(number, sent, is_of_port)
     }
 
-    /// `of_port`: how long what the agent does beside its other work is waited for.
+    /// `is_of_port`: the agent does it beside its other work.
     fn await_answer(
         &mut self,
         number: u16,
         sent: Result<(), Errno>,
-        of_port: Option<Duration>,
+        is_of_port: bool,
     ) -> Result<(Answer, Vec<OwnedFd>), ClientError> {
-        let patience = of_port.unwrap_or(ANSWER_WITHIN);
+        let patience = if is_of_port { PORT_WITHIN } else { ANSWER_WITHIN };
         let until = Instant::now() + patience;
         loop {
             let left = until.saturating_duration_since(Instant::now()).max(Duration::from_millis(1));
             self.connection.set_receive_timeout(Some(left))?;
             let packet = match self.connection.receive() {
                 Err(Errno::INTR) => continue,
-                Err(Errno::AGAIN) if of_port.is_some() => {
+                Err(Errno::AGAIN) if is_of_port => {
                     self.given_up.push(number);
                     return Err(ClientError::NotInTime { waited_ms: patience.as_millis() as u64 });
                 }

@@ -164,7 +164,7 @@ impl XdpPorts {
         self.threads.get(&self.share_on(ifindex)?.interface)
     }
 
-    /// An owner has a flow more. Where its port rests, the kernel has the flow's frames until the port is awake, as it has those of one that is held.
+    /// Takes the flow of a connection from an owner.
     fn remove_exact(&self, ifindex: u32, flow: ExactFlow, owner: Owner) {
         if let Ok(table) = self.table_of(ifindex) {
             // What the kernel refuses to take out goes with the share, or the port.
@@ -173,6 +173,7 @@ impl XdpPorts {
         }
     }
 
+    /// An owner has a flow more. Where its port rests, the kernel has the flow's frames until the port is awake, as it has those of one that is held.
     fn flow_came(&self, ifindex: u32, owner: Owner) {
         if let (Owner::Share(_), Some(thread)) = (owner, self.thread_on(ifindex)) {
             thread.flow_came();

@@ -118,6 +118,7 @@ impl<H: Host> Sockets<H> {
         }
     }
 
+    /// What was done to adopt a connection was for nothing: the next ones are considered after more calls.
     pub(super) fn was_not_worth_it(&mut self) {
         self.streams.short_lives = (self.streams.short_lives + 1).min(DOUBLINGS_MOST);
     }

@@ -11,9 +11,13 @@ fn pair() -> (TcpStream, TcpStream) {
     (near, listener.accept().unwrap().0)
 }
 
-fn open(bed: &mut Bed, id: ProgramId, share: u32, socket: impl AsFd) -> Result<u32, Cause> {
+fn ask(bed: &mut Bed, id: ProgramId, request: Request, socket: impl AsFd) -> Answer {
     let socket = socket.as_fd().try_clone_to_owned().unwrap();
-    match bed.service.handle(id, 1, Request::OpenConnection { share }, Some(socket)).unwrap().answer {
+    bed.service.handle(id, 1, request, Some(socket)).unwrap().answer
+}
+
+fn open(bed: &mut Bed, id: ProgramId, share: u32, socket: impl AsFd) -> Result<u32, Cause> {
+    match ask(bed, id, Request::OpenConnection { share }, socket) {
         Answer::ConnectionOpened { connection } => Ok(connection),
         Answer::Refused { cause } => Err(cause),
         other => panic!("{other:?}"),
@@ -50,12 +54,9 @@ fn program_gone_its_connections_end_at_their_far_ends() {
 fn guarded_connection_has_no_flow_and_ends_at_its_far_end_when_its_program_or_its_socket_is_gone() {
     let mut bed = Bed::new();
     bed.program(1, 0);
-    let guard = |bed: &mut Bed, socket: &TcpStream| {
-        let socket = socket.as_fd().try_clone_to_owned().unwrap();
-        match bed.service.handle(1, 1, Request::GuardConnection {}, Some(socket)).unwrap().answer {
-            Answer::ConnectionOpened { connection } => connection,
-            other => panic!("{other:?}"),
-        }
+    let guard = |bed: &mut Bed, socket: &TcpStream| match ask(bed, 1, Request::GuardConnection {}, socket) {
+        Answer::ConnectionOpened { connection } => connection,
+        other => panic!("{other:?}"),
     };
     let [released, closed, left] = [pair(), pair(), pair()];
     let connection = guard(&mut bed, &released.0);
@@ -135,8 +136,7 @@ fn connections_count_as_flows() {
 }
 
 fn hear(bed: &mut Bed, id: ProgramId, share: u32, socket: impl AsFd) -> Result<(u32, bool), Cause> {
-    let socket = socket.as_fd().try_clone_to_owned().unwrap();
-    match bed.service.handle(id, 1, Request::HearConnection { share }, Some(socket)).unwrap().answer {
+    match ask(bed, id, Request::HearConnection { share }, socket) {
         Answer::ConnectionHeard { connection, is_heard } => Ok((connection, is_heard == Some(true))),
         Answer::Refused { cause } => Err(cause),
         other => panic!("{other:?}"),
