@@ -18,7 +18,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-use nearwire_socket::{Bell, Held, Sight, Sockets, StreamsDue};
+use nearwire_socket::{Bell, Held, Pace, Sight, Sockets, StreamsDue};
 use nearwire_sys::affinity;
 use nearwire_sys::tsc::monotonic_raw_ns;
 
@@ -129,6 +129,7 @@ struct Streams {
     due: Option<Instant>,
     /// What threads of the program have done of it by themselves.
     by_others: Option<StreamsDue>,
+    pace: Pace,
     /// When this thread has last looked, CLOCK_MONOTONIC_RAW.
     looked_ns: u64,
 }
@@ -146,9 +147,7 @@ impl Streams {
             return;
         }
         let within = state::with(|sockets| {
-            sockets.drive_streams();
-            sockets.tell_round_trips();
-            sockets.streams_looked_at_within().map(|within| (within, sockets.streams_due()))
+            sockets.look_at_streams(&mut self.pace).map(|within| (within, sockets.streams_due()))
         });
         self.looked_ns = monotonic_raw_ns();
         let (due, by_others) = within.flatten().unzip();

@@ -41,7 +41,7 @@ use crate::sockets::Sockets;
 use crate::tcp::Carried;
 use options::StreamOptions;
 
-pub use due::StreamsDue;
+pub use due::{Pace, StreamsDue};
 pub use transfer::StreamCall;
 
 /// A connection that the stack carries.

@@ -19,13 +19,13 @@ static void count_broken_pipe(int number) {
     broken_pipes++;
 }
 
-/* Longer than the library looks at connections after. */
+/* Longer than the library takes to look at connections which no call asks for, 10 ms, and that again for the answer. */
 static void arrive(void) {
     int before = errno;
-    sleep_ms(later_ms(6));
+    sleep_ms(later_ms(15));
     /* The far end has answered all that it got; under load that takes longer. */
     far_asks(&(struct peer_request){ .command = PEER_SETTLE });
-    sleep_ms(later_ms(6));
+    sleep_ms(later_ms(15));
     errno = before;
 }
 
@@ -166,7 +166,7 @@ static void wait_for_bytes(void) {
     long result = recv(sockets[one], data, 20, MSG_WAITALL);
     show_received("waits", result, data, sizeof data);
     CALL(fcntl(sockets[one], F_SETFL, flags));
-    sleep_ms(later_ms(40));
+    sleep_ms(later_ms(55));
 }
 
 static void poll_streams(void) {

@@ -11,7 +11,7 @@ use nearwire_sys::tcp_repair::Repair;
 use nearwire_sys::tsc::monotonic_raw_ns;
 use rustix::net::sockopt::socket_keepalive;
 
-use super::due::{LOOKED_AT_EVERY, StreamsDue};
+use super::due::{Pace, StreamsDue};
 use super::options::StreamOptions;
 use super::{Adoption, Stream, way};
 use crate::config::{self, Adopt, Role, Use};
@@ -404,10 +404,17 @@ impl<H: Host> Sockets<H> {
         }
     }
 
-    /// How long the timer thread may sleep until it looks at connections ([`Sockets::drive_streams`]); `None`: there are none.
-    #[must_use]
-    pub fn streams_looked_at_within(&self) -> Option<Duration> {
-        self.streams.are_carried().then(|| self.streams_due_within().unwrap_or(LOOKED_AT_EVERY).min(LOOKED_AT_EVERY))
+    /// What the timer thread does at a look ([`Sockets::drive_streams`]), and how long it may sleep until the next; `None`: no connection is carried.
+    pub fn look_at_streams(&mut self, pace: &mut Pace) -> Option<Duration> {
+        let before_frames = self.frames_taken();
+        self.drive_streams();
+        self.tell_round_trips();
+        let within = pace.looked(self.frames_taken().saturating_sub(before_frames));
+        self.streams.are_carried().then(|| self.streams_due_within().unwrap_or(within).min(within))
+    }
+
+    fn frames_taken(&self) -> u64 {
+        self.engine_ref().map_or(0, |engine| engine.stack_ref().statistics().frames)
     }
 
     /// By which the timer thread knows that others look.

@@ -10,6 +10,8 @@ use nearwire_sys::tsc::monotonic_raw_ns;
 
 /// While the program computes, what comes for connections is acknowledged within this time: far ends send again what was not after 200 ms.
 pub(super) const LOOKED_AT_EVERY: Duration = Duration::from_millis(10);
+/// After a look that found several frames the next one comes so soon: a transfer through a window takes as many looks as it takes round trips.
+const LOOKED_AGAIN: Duration = Duration::from_micros(500);
 /// A thread that has done what was due so lately does so still, or goes to sleep and tells the kernel until when.
 const ACTIVE_NS: u64 = 200_000;
 /// What is due soon it does within its next call, or computes: then it is late by so much. More is due later than that after most calls.
@@ -54,9 +56,38 @@ impl StreamsDue {
     }
 }
 
+/// Fewer are an answer that the program comes to take: each look may have to take the bias from its thread.
+const SEVERAL_FRAMES: u64 = 2;
+
+/// How often the timer thread looks at connections: soon after several frames came, and then each time after twice the time.
+#[derive(Debug)]
+pub struct Pace(Duration);
+
+impl Default for Pace {
+    fn default() -> Self {
+        Self(LOOKED_AT_EVERY)
+    }
+}
+
+impl Pace {
+    /// The time until the next look, after one that found so many.
+    pub(super) fn looked(&mut self, frames: u64) -> Duration {
+        self.0 = if frames >= SEVERAL_FRAMES { LOOKED_AGAIN } else { LOOKED_AT_EVERY.min(self.0 * 2) };
+        self.0
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn several_frames_came_the_timer_looks_again_soon_and_then_more_seldom() {
+        let mut pace = Pace::default();
+        assert_eq!([0, 1].map(|frames| pace.looked(frames)), [LOOKED_AT_EVERY; 2]);
+        assert_eq!([2, 10, 1, 0].map(|frames| pace.looked(frames).as_micros()), [500, 500, 1000, 2000]);
+        assert_eq!([0; 4].map(|frames| pace.looked(frames).as_millis()), [4, 8, 10, 10]);
+    }
 
     const MS: u64 = 1_000_000;
 
