@@ -24,7 +24,7 @@ use rustix::io::Errno;
 use rustix::net::sockopt::{
     set_socket_keepalive, set_socket_reuseaddr, socket_error, socket_keepalive, socket_reuseaddr,
 };
-use rustix::net::{RecvFlags, Shutdown, bind, connect, connect_unspec, getpeername, getsockname, recv, shutdown};
+use rustix::net::{RecvFlags, Shutdown, connect_unspec, getpeername, getsockname, recv, shutdown};
 use thiserror::Error;
 
 mod room;
@@ -134,6 +134,18 @@ pub enum AdoptionError {
         /// How many.
         bytes: u32,
     },
+    /// It could not be parked, and the kernel would not have it back.
+    #[error(
+        "the connection of {local} with {peer} has ended: the kernel would neither park it nor take it back: {source}"
+    )]
+    Lost {
+        /// This end.
+        local: SocketAddr,
+        /// The far end.
+        peer: SocketAddr,
+        /// Why it could not be parked.
+        source: Box<AdoptionError>,
+    },
     /// The kernel refused something.
     #[error("{what} failed: {source}")]
     System {
@@ -144,7 +156,7 @@ pub enum AdoptionError {
     },
 }
 
-/// Does to a shadow what needs CAP_NET_ADMIN.
+/// Does to a shadow what needs a capability.
 pub type Privileges<'a> = dyn Fn(Privileged) -> io::Result<()> + 'a;
 
 /// Names what failed.
@@ -161,7 +173,7 @@ impl<T, E: Into<io::Error>> Asked<T> for Result<T, E> {
 /// Takes a connection from the kernel. Its shadow stays, parked, and a flow must keep the connection's frames from the kernel.
 ///
 /// # Errors
-/// See [`AdoptionError`]; the connection is the kernel's still, except where the kernel refuses to park what it froze.
+/// See [`AdoptionError`]; the connection is the kernel's still, except by [`AdoptionError::Lost`].
 pub fn adopt(shadow: impl AsFd) -> Result<Connection, AdoptionError> {
     adopt_by(&shadow, &|asked: Privileged| asked.set(&shadow))
 }
@@ -183,8 +195,26 @@ pub fn adopt_by(shadow: impl AsFd, privileges: &Privileges<'_>) -> Result<Connec
         has_selective_acknowledgement: false,
         ..connection.clone()
     };
-    put_back(shadow, &parked, privileges)?.give_up()?;
-    Ok(connection)
+    match put_back(shadow, &parked, privileges).and_then(Room::give_up) {
+        Ok(()) => Ok(connection),
+        Err(error) => Err(unpark(shadow, &connection, error, privileges)),
+    }
+}
+
+/// Gives a connection back that cannot be parked: the kernel goes on with it, or it has ended.
+#[cold]
+fn unpark(
+    shadow: BorrowedFd<'_>,
+    connection: &Connection,
+    error: AdoptionError,
+    privileges: &Privileges<'_>,
+) -> AdoptionError {
+    if release_by(shadow, connection, Repair::Thaw, privileges).is_ok() {
+        return error;
+    }
+    // Frozen, its calls would fail by EPERM for ever. Refused, nothing better is left.
+    let _ = end_by(shadow, connection.set, privileges);
+    AdoptionError::Lost { local: connection.local, peer: connection.peer, source: Box::new(error) }
 }
 
 /// What came to a parked shadow.
@@ -407,11 +437,7 @@ fn put_back<'a>(
     if bytes.cast_signed() > 0 {
         return Err(AdoptionError::Slipped { local, peer, bytes });
     }
-    // One that the program bound is bound still.
-    match bind(shadow, &local) {
-        Ok(()) | Err(Errno::INVAL) => {}
-        Err(errno) => return Err(errno).asked("bind"),
-    }
+    privileges(Privileged::Bind { local }).asked("bind")?;
     let first_unread = connection.next_sequence.wrapping_sub(connection.unread.len() as u32);
     tcp_repair::set_queue_sequence(shadow, first_unread).asked("TCP_QUEUE_SEQ")?;
     tcp_repair::set_repair_queue(shadow, Queue::Send).asked("TCP_REPAIR_QUEUE")?;
@@ -419,7 +445,7 @@ fn put_back<'a>(
     // What `TCP_REPAIR_OPTIONS` says of the far end comes too late for the size of the segments that leave: it is computed within
     // connect(2) (`tcp_connect_init`), of 536 bytes where nothing is said, and for good.
     tcp_repair::limit_segment(shadow, connection.maximum_segment_bytes).asked("TCP_MAXSEG")?;
-    connect(shadow, &peer).asked("connect")?;
+    privileges(Privileged::Connect { peer }).asked("connect")?;
     tcp_repair::limit_segment(shadow, 0).asked("TCP_MAXSEG")?;
     set_options(shadow, connection)?;
     let mut room = Room::of(shadow, privileges);

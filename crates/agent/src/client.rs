@@ -309,6 +309,8 @@ impl Client {
             Privileged::Repair(Repair::Thaw) => Request::Thaw { is_silent: false },
             Privileged::Repair(Repair::ThawSilently) => Request::Thaw { is_silent: true },
             Privileged::Buffer { buffer, bytes } => Request::SetBuffer { is_send: buffer == Buffer::Send, bytes },
+            Privileged::Bind { local } => Request::BindConnection { local },
+            Privileged::Connect { peer } => Request::ConnectConnection { peer },
         };
         self.ask_to_end(&request, Some(socket.as_fd()))
     }

@@ -15,7 +15,7 @@ use self::layout::{Field, Reader, layout};
 pub use self::layout::{Malformed, Text};
 
 /// The version of everything in this file. [`Request::Hello`] stays readable in all versions.
-pub const VERSION: u16 = 12;
+pub const VERSION: u16 = 13;
 /// The longest message.
 pub const MESSAGE_MOST_BYTES: usize = 32 * 1024;
 /// The longest datagram that [`Request::GiveBack`] has room for.
@@ -181,6 +181,17 @@ layout! {
         26 => HearConnection {
             /// The share.
             share: u32,
+        },
+        /// Binds a socket whose connection the program has to the address of that connection again, for a program that may not bind there any more.
+        /// Its descriptor is beside this message.
+        27 => BindConnection {
+            /// The connection's address at this end, in the form of the socket's family.
+            local: SocketAddr,
+        },
+        /// Connects such a socket to the far end of that connection, for a program that may not connect.
+        28 => ConnectConnection {
+            /// The far end's address, in the form of the socket's family.
+            peer: SocketAddr,
         },
     }
 }
@@ -449,6 +460,12 @@ layout! {
             /// Why.
             words: Words,
         },
+        /// The agent could not bind the connection's socket again when it is given back.
+        #[error("the agent has no CAP_NET_BIND_SERVICE, without which a connection of port {port} could not be given back")]
+        29 => PortReserved {
+            /// This end's.
+            port: u16,
+        },
         /// [`Request::GiveBack`] of what is not for the socket alone, or the kernel refuses it.
         #[error("the datagram was not given to the kernel: it is not for that socket alone, or the kernel refuses it")]
         26 => NotGivenBack {},
@@ -567,6 +584,8 @@ impl Request {
                 | Request::Thaw { .. }
                 | Request::GiveSegment { .. }
                 | Request::SetBuffer { .. }
+                | Request::BindConnection { .. }
+                | Request::ConnectConnection { .. }
         )
     }
 
@@ -587,6 +606,8 @@ impl Request {
                 | Request::Thaw { .. }
                 | Request::GiveSegment { .. }
                 | Request::SetBuffer { .. }
+                | Request::BindConnection { .. }
+                | Request::ConnectConnection { .. }
         ) as usize
     }
 }

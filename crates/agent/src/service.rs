@@ -228,6 +228,8 @@ impl<P: Ports, J: Judge> Service<P, J> {
                 let buffer = if is_send { Buffer::Send } else { Buffer::Receive };
                 self.set_privileged(id, socket, Privileged::Buffer { buffer, bytes })
             }
+            Request::BindConnection { local } => self.set_privileged(id, socket, Privileged::Bind { local }),
+            Request::ConnectConnection { peer } => self.set_privileged(id, socket, Privileged::Connect { peer }),
             Request::GuardConnection {} => self.guard_connection(id, socket),
             Request::HearConnection { share } => self.hear_connection(id, share, socket),
             Request::CloseConnection { connection } => self.close_connection(id, connection).map(Outcome::from),

@@ -3,6 +3,7 @@
 //! Everything is asked of the kernel; nothing the program says of the socket counts. The descriptor is closed right after: a copy
 //! that the agent kept would hold the port when the program has closed it.
 
+use std::fs;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr, SocketAddrV6, UdpSocket};
 use std::os::fd::{AsFd, BorrowedFd};
 
@@ -12,6 +13,7 @@ use rustix::fs::fstat;
 use rustix::io::Errno;
 use rustix::net::sockopt::{socket_cookie, socket_reuseport};
 use rustix::net::{getpeername, getsockname};
+use rustix::thread::{CapabilitySet, capabilities};
 
 use crate::message::{Addresses, Cause};
 
@@ -30,6 +32,8 @@ const SOCK_STREAM: i32 = 1;
 const SOCK_DGRAM: i32 = 2;
 const IPPROTO_TCP: i32 = 6;
 const IPPROTO_UDP: i32 = 17;
+
+const UNPRIVILEGED_PORT_START: &str = "/proc/sys/net/ipv4/ip_unprivileged_port_start";
 
 /// What the kernel said of a socket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -144,6 +148,14 @@ impl ConnectedShadow {
 pub(crate) fn is_tcp_of_namespace(socket: BorrowedFd<'_>, namespace: u64) -> Result<(), Cause> {
     is_tcp(socket)?;
     is_of_namespace(socket, namespace)
+}
+
+/// Whether this process may bind sockets to a port (`inet_port_requires_bind_service` of include/net/ip.h).
+pub(crate) fn may_bind_to(port: u16) -> Result<(), Cause> {
+    let may_all = || capabilities(None).is_ok_and(|sets| sets.effective.contains(CapabilitySet::NET_BIND_SERVICE));
+    let first_free = || fs::read_to_string(UNPRIVILEGED_PORT_START).ok()?.trim().parse::<u16>().ok();
+    let may = may_all() || first_free().is_some_and(|first| port >= first);
+    may.then_some(()).ok_or(Cause::PortReserved { port })
 }
 
 /// A kernel that does not tell (before Linux 5.14) is older than any that is supported.

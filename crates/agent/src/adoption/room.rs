@@ -6,12 +6,13 @@
 //! and as they were after that.
 
 use std::io;
+use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 
 use nearwire_sys::socket::{Memory, buffer_locks, set_buffer_locks, set_unsent_most_bytes, unsent_most_bytes};
 use nearwire_sys::tcp_repair::{Repair, set_repair};
 use rustix::io::Errno;
-use rustix::net::{SendFlags, send, sockopt};
+use rustix::net::{SendFlags, bind, connect, send, sockopt};
 
 use super::{AdoptionError, Asked, Privileges};
 
@@ -69,7 +70,7 @@ impl Buffer {
     }
 }
 
-/// What of a change of owners needs CAP_NET_ADMIN.
+/// What of a change of owners needs a capability: CAP_NET_ADMIN where nothing else is said.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Privileged {
     /// Freezes or thaws the shadow.
@@ -81,13 +82,26 @@ pub enum Privileged {
         /// Half of its size, as with `SO_SNDBUF`.
         bytes: u32,
     },
+    /// Binds the shadow, which is disconnected, to the address that its connection has: CAP_NET_BIND_SERVICE for ports below
+    /// `net.ipv4.ip_unprivileged_port_start`, and nothing may forbid it (Landlock). Servers have both when they begin to listen, and then give
+    /// their rights up.
+    Bind {
+        /// This end.
+        local: SocketAddr,
+    },
+    /// Connects the shadow, which is frozen, to the far end of its connection: nothing is sent. No capability, but programs may be forbidden it
+    /// (Landlock, a control group's BPF programs).
+    Connect {
+        /// The far end.
+        peer: SocketAddr,
+    },
 }
 
 impl Privileged {
     /// Does so.
     ///
     /// # Errors
-    /// `EPERM`: this thread has no CAP_NET_ADMIN in the user namespace of the socket's network namespace.
+    /// `EPERM`: this thread has no CAP_NET_ADMIN in the user namespace of the socket's network namespace. `EACCES`: it may not bind or connect.
     pub fn set(self, shadow: impl AsFd) -> io::Result<()> {
         match self {
             Privileged::Repair(repair) => set_repair(shadow, repair),
@@ -97,6 +111,12 @@ impl Privileged {
             Privileged::Buffer { buffer: Buffer::Receive, bytes } => {
                 Ok(sockopt::set_socket_recv_buffer_size_force(shadow, bytes as usize)?)
             }
+            // One that the program bound, or that was bound before, is bound still.
+            Privileged::Bind { local } => match bind(shadow, &local) {
+                Ok(()) | Err(Errno::INVAL) => Ok(()),
+                Err(errno) => Err(errno.into()),
+            },
+            Privileged::Connect { peer } => Ok(connect(shadow, &peer)?),
         }
     }
 }

@@ -32,7 +32,7 @@ use self::thread::{Given, Held, PortThread, Teller, Told, What, why_no_shares};
 use super::{Finished, FlowOwner, Opened, Ports, Wanted};
 use crate::message::{Addresses, Cause, Text};
 use crate::packet_path::PacketPath;
-use crate::shadow::ConnectedShadow;
+use crate::shadow::{ConnectedShadow, may_bind_to};
 
 /// `RTNLGRP_LINK`.
 const LINK_NEWS: u32 = 1;
@@ -250,6 +250,7 @@ impl Ports for XdpPorts {
     }
 
     fn leave_packet_path(&mut self, shadow: &ConnectedShadow) -> Result<(), Cause> {
+        may_bind_to(shadow.flow.local_port)?;
         self.packet_path.leave(shadow)
     }
 

@@ -8,11 +8,13 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
+use std::net::SocketAddr;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 use nearwire_frames::steering::ExactFlow;
 use nearwire_sys::tcp_repair::Repair;
+use rustix::net::sockopt::socket_cookie;
 
 use super::begun::BegunConnection;
 use super::flows::number_after;
@@ -196,10 +198,12 @@ impl<P: Ports, J: Judge> Service<P, J> {
         match asked {
             Privileged::Repair(Repair::Thaw | Repair::ThawSilently) => is_tcp_of_namespace(socket, self.namespace)?,
             Privileged::Repair(Repair::Freeze) | Privileged::Buffer { .. } => self.has_flow(program, socket)?,
+            Privileged::Bind { local } => self.is_end_of_connection(program, socket, ExactFlow::local_end, local)?,
+            Privileged::Connect { peer } => self.is_end_of_connection(program, socket, ExactFlow::remote_end, peer)?,
         }
         let within_limits = match asked {
             Privileged::Buffer { buffer, bytes } => Privileged::Buffer { buffer, bytes: bytes.min(BUFFER_MOST_BYTES) },
-            Privileged::Repair(_) => asked,
+            Privileged::Repair(_) | Privileged::Bind { .. } | Privileged::Connect { .. } => asked,
         };
         within_limits.set(socket).map_err(refused)?;
         Ok(Answer::Done {}.into())
@@ -207,11 +211,30 @@ impl<P: Ports, J: Judge> Service<P, J> {
 
     fn has_flow(&self, program: ProgramId, socket: BorrowedFd<'_>) -> Result<(), Cause> {
         let ConnectedShadow { cookie, flow, .. } = ConnectedShadow::read(socket, self.namespace)?;
-        let is_its = |connection: &Connection| {
+        let has = self.flow_of_cookie(program, cookie).is_some();
+        has.then_some(()).ok_or(Cause::OtherAddress { address: flow.local })
+    }
+
+    /// The socket is disconnected, so what was read from it when its flow was opened says which addresses it may have: no others.
+    fn is_end_of_connection(
+        &self,
+        program: ProgramId,
+        socket: BorrowedFd<'_>,
+        end: fn(&ExactFlow) -> SocketAddr,
+        asked: SocketAddr,
+    ) -> Result<(), Cause> {
+        is_tcp_of_namespace(socket, self.namespace)?;
+        let flow = socket_cookie(socket).ok().and_then(|cookie| self.flow_of_cookie(program, cookie));
+        let is_its = flow.is_some_and(|flow| end(&flow) == SocketAddr::new(asked.ip().to_canonical(), asked.port()));
+        is_its.then_some(()).ok_or(Cause::OtherAddress { address: asked.ip() })
+    }
+
+    /// What a program has of the socket with a cookie.
+    fn flow_of_cookie(&self, program: ProgramId, cookie: u64) -> Option<ExactFlow> {
+        let is_its = |connection: &&Connection| {
             (connection.program, connection.cookie, connection.owner) == (program, cookie, Owner::Program)
         };
-        let has = self.connections.by_number.values().any(is_its);
-        has.then_some(()).ok_or(Cause::OtherAddress { address: flow.local })
+        self.connections.by_number.values().find(is_its).map(|connection| connection.flow)
     }
 
     /// The kernel has the connection from now on.

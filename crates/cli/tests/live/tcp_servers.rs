@@ -1,5 +1,7 @@
 //! Servers that many use, with TCP under `nearwire run`: what their clients get is what was there, and their connections are adopted.
 
+use std::fs::{Permissions, set_permissions};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 
@@ -185,7 +187,7 @@ fn redis_with_pipelines_saves_and_many_clients() {
 }
 
 const NGINX: &str = "
-daemon off; user root; worker_processes WORKERS; pid DIRECTORY/pid; error_log DIRECTORY/errors;
+daemon off; user USER; worker_processes WORKERS; pid DIRECTORY/pid; error_log DIRECTORY/errors;
 events { worker_connections 512; }
 http {
     access_log off; sendfile SENDFILE; keepalive_timeout KEPT; keepalive_requests 1000000; client_max_body_size 100m;
@@ -198,10 +200,12 @@ http {
 ";
 
 /// Serves files as `settings` say, which are put into [`NGINX`], by curl and wrk.
-fn nginx(settings: [(&str, &str); 4], scheme: &str, port: u16) {
+fn nginx(settings: [(&str, &str); 5], scheme: &str, port: u16) {
     let Some((bed, _)) = Bed::lay().zip(program("nginx").and(program("wrk")).and(program("curl"))) else { return };
     let directory = bed.directory.path();
     ["www", "up"].iter().for_each(|name| std::fs::create_dir(directory.join(name)).unwrap());
+    // For workers of another user.
+    ["", "up"].iter().for_each(|name| set_permissions(directory.join(name), Permissions::from_mode(0o777)).unwrap());
     [("small", 600), ("large", 5_000_000)]
         .iter()
         .for_each(|(name, bytes)| random_file(&directory.join("www").join(name), *bytes));
@@ -238,13 +242,65 @@ fn nginx(settings: [(&str, &str); 4], scheme: &str, port: u16) {
 
 #[test]
 fn nginx_with_one_worker_and_connections_that_are_kept() {
-    nginx([("WORKERS", "1"), ("SENDFILE", "off"), ("KEPT", "60"), ("TLS", "")], "http", 7410);
+    nginx([("WORKERS", "1"), ("SENDFILE", "off"), ("KEPT", "60"), ("TLS", ""), ("USER", "root")], "http", 7410);
+}
+
+/// As distributions have it: what may bind to the port is the process that listens, and the workers have no capability.
+#[test]
+fn nginx_whose_workers_may_not_bind_to_its_port() {
+    nginx([("WORKERS", "2"), ("SENDFILE", "on"), ("KEPT", "60"), ("TLS", ""), ("USER", "nobody nogroup")], "http", 80);
 }
 
 #[test]
 fn nginx_with_four_workers_tls_and_a_connection_each() {
     let tls = "ssl; ssl_certificate DIRECTORY/certificate; ssl_certificate_key DIRECTORY/key";
-    nginx([("WORKERS", "4"), ("SENDFILE", "on"), ("KEPT", "0"), ("TLS", tls)], "https", 7420);
+    nginx([("WORKERS", "4"), ("SENDFILE", "on"), ("KEPT", "0"), ("TLS", tls), ("USER", "root")], "https", 7420);
+}
+
+/// Answers what comes, one connection after the other, and may neither bind nor connect TCP sockets once it listens: Landlock (Linux 6.7) forbids it.
+const CONFINED: &str = "
+import ctypes, signal, socket, sys
+listener = socket.create_server((sys.argv[1], int(sys.argv[2])))
+libc = ctypes.CDLL(None, use_errno=True)
+CREATE_RULESET, RESTRICT_SELF, VERSION, BIND_AND_CONNECT = 444, 446, 1, 3
+if libc.syscall(CREATE_RULESET, None, 0, VERSION) >= 4:
+    handled = (ctypes.c_uint64 * 2)(0, BIND_AND_CONNECT)
+    rules = libc.syscall(CREATE_RULESET, ctypes.byref(handled), 16, 0)
+    assert rules >= 0 and libc.prctl(38, 1, 0, 0, 0) == 0 and libc.syscall(RESTRICT_SELF, rules, 0) == 0
+    try:
+        socket.create_server((sys.argv[1], 0))
+        sys.exit('it is not confined')
+    except PermissionError:
+        pass
+signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(0))
+while True:
+    connection = listener.accept()[0]
+    while data := connection.recv(1000): connection.sendall(data)
+";
+
+const ASKS_AND_COMPARES: &str = "
+import socket, sys
+connection, same = socket.create_connection((sys.argv[1], int(sys.argv[2]))), 0
+for turn in range(5000):
+    connection.sendall(b'%d' % turn)
+    same += connection.recv(1000) == b'%d' % turn
+print('same', same)
+";
+
+#[test]
+fn server_that_may_neither_bind_nor_connect() {
+    let Some(bed) = Bed::lay() else { return };
+    Served {
+        server: &["python3", "-c", CONFINED, "ADDRESS", "PORT"],
+        clients: &[Client {
+            words: &["python3", "-c", ASKS_AND_COMPARES, "ADDRESS", "PORT"],
+            says: "same 5000",
+            is_adopted: true,
+        }],
+        is_adopted: true,
+        ends_by: Signal::TERM,
+    }
+    .run(&bed, 7480, |_| {});
 }
 
 /// Twelve threads set and get values, and compare them.

@@ -85,6 +85,18 @@ impl ExactFlow {
             remote_port: remote.port(),
         }
     }
+
+    /// Destination address and port.
+    #[must_use]
+    pub const fn local_end(&self) -> SocketAddr {
+        SocketAddr::new(self.local, self.local_port)
+    }
+
+    /// Source address and port.
+    #[must_use]
+    pub const fn remote_end(&self) -> SocketAddr {
+        SocketAddr::new(self.remote, self.remote_port)
+    }
 }
 
 /// What a frame filter wants of VLAN tags.

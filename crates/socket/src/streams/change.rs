@@ -25,7 +25,7 @@ use crate::kept::{local_address, peer_address};
 use crate::reason::{Reason, Why};
 use crate::service::reach::is_local;
 use crate::sockets::Sockets;
-use crate::status::Counter;
+use crate::status::{Counter, Writer};
 use crate::tcp::{Carried, CarryError};
 
 /// Of a shadow's number in the watch: it is of a connection, and the rest is its fd.
@@ -221,9 +221,9 @@ impl<H: Host> Sockets<H> {
         engine.open_connection(flow, socket)?;
         // Before, as the kernel's sets would tell that it is disconnected for a moment.
         self.sets.accelerated(id, Events::empty());
-        let host = self.host.clone();
+        let (host, page) = (self.host.clone(), self.page.clone());
         let Some(engine) = self.engine() else { return Err(Reason::EngineFailed.into()) };
-        match carry(&host, engine, shadow, &options) {
+        match carry(&host, &page, engine, shadow, &options) {
             Ok(carried) => {
                 let calls_before = self.calls_served(fd);
                 let stream =
@@ -436,12 +436,17 @@ impl<H: Host> Sockets<H> {
 /// Has the stack carry a connection whose flow is open.
 fn carry<H: Host>(
     host: &H,
+    page: &Writer,
     engine: &mut Engine<H>,
     shadow: Descriptor,
     options: &StreamOptions,
 ) -> Result<Carried, NotAdopted> {
     let privileges = |asked| host.set_privileged(shadow, asked);
     let carried = Carried::adopt_by(shadow, engine.stack(), options.tcp, monotonic_raw_ns(), &privileges);
+    let carried = carried.inspect_err(|error| {
+        let is_lost = matches!(error, CarryError::Kernel(AdoptionError::Lost { .. }));
+        page.count(Counter::ConnectionsLost, u64::from(is_lost));
+    });
     let carried = carried.map_err(|error| match error {
         CarryError::Kernel(
             AdoptionError::NotEstablished { .. } | AdoptionError::Unsteady { .. } | AdoptionError::Urgent { .. },
