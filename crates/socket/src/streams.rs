@@ -90,6 +90,8 @@ pub(crate) struct Streams {
     unheard: u32,
     /// Some are to be released as soon as the kernel has a route.
     waits_for_route: bool,
+    /// Those that the kernel does better.
+    to_release: Vec<(ConnectionId, change::ToRelease)>,
     /// What ended a connection waits to be given to the kernel.
     is_releasing: bool,
     due: StreamsDue,

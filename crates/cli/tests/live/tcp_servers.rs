@@ -303,6 +303,69 @@ fn server_that_may_neither_bind_nor_connect() {
     .run(&bed, 7480, |_| {});
 }
 
+/// One thread answers sixteen connections by an edge-triggered set, another thread one more: then `auto` gives all to the kernel at once, while they are busy.
+const BY_EDGE: &str = "
+import select, signal, socket, sys, threading
+signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(0))
+listener = socket.create_server((sys.argv[1], int(sys.argv[2])))
+def answer(connection):
+    while data := connection.recv(1000): connection.sendall(data)
+edges, connections = select.epoll(), {}
+for _ in range(16):
+    connection = listener.accept()[0]
+    connection.setblocking(False)
+    connections[connection.fileno()] = connection
+    edges.register(connection, select.EPOLLIN | select.EPOLLET)
+threading.Thread(target=answer, args=(listener.accept()[0],), daemon=True).start()
+while True:
+    for fd, _ in edges.poll():
+        try:
+            while data := connections[fd].recv(1000): connections[fd].sendall(data)
+            edges.unregister(fd)
+        except BlockingIOError:
+            pass
+";
+
+/// Each connection asks as soon as it was answered, for a while. How many of them were answered each time.
+const ASKS_BY_ALL: &str = "
+import selectors, socket, sys, threading, time
+connect = lambda: socket.create_connection((sys.argv[1], int(sys.argv[2])))
+all, until = selectors.DefaultSelector(), time.time() + 2
+for _ in range(16): all.register(connect(), selectors.EVENT_READ)
+def other(connection):
+    while time.time() < until:
+        connection.sendall(b'other')
+        connection.recv(10)
+thread = threading.Thread(target=other, args=(connect(),))
+thread.start()
+asking = [key.fileobj for key in all.get_map().values()]
+waiting = set(asking)
+for connection in asking: connection.sendall(b'asks')
+while waiting and (ready := all.select(2)):
+    for key, _ in ready:
+        key.fileobj.recv(10)
+        if time.time() < until: key.fileobj.sendall(b'asks')
+        else: waiting.remove(key.fileobj)
+thread.join()
+print('answered', 16 - len(waiting))
+";
+
+#[test]
+fn edges_are_told_of_busy_connections_that_are_given_back_together() {
+    let Some(bed) = Bed::lay() else { return };
+    Served {
+        server: &["python3", "-c", BY_EDGE, "ADDRESS", "PORT"],
+        clients: &[Client {
+            words: &["python3", "-c", ASKS_BY_ALL, "ADDRESS", "PORT"],
+            says: "answered 16",
+            is_adopted: false,
+        }],
+        is_adopted: true,
+        ends_by: Signal::TERM,
+    }
+    .run(&bed, 7490, |_| {});
+}
+
 /// Twelve threads set and get values, and compare them.
 const CACHED: &str = "
 import socket, sys, threading

@@ -6,6 +6,7 @@ use std::time::Duration;
 use nearwire_agent::adoption::{self, AdoptionError};
 use nearwire_frames::FlowSocket;
 use nearwire_frames::steering::{ExactFlow, Transport};
+use nearwire_stack::{NeedsKernel, TcpReadiness};
 use nearwire_sys::descriptor::Descriptor;
 use nearwire_sys::tcp_repair::Repair;
 use nearwire_sys::tsc::monotonic_raw_ns;
@@ -355,6 +356,7 @@ impl<H: Host> Sockets<H> {
     /// The same, and what happens to it next.
     pub(super) fn release_to(&mut self, fd: i32, reason: Reason, next: Next<'_>) {
         self.tell_round_trip(fd);
+        self.raise_streams();
         let was_true = self.carried(fd).map_or(Events::empty(), |id| self.readiness_of(id));
         let Some(stream) = self.streams.take(fd) else { return };
         let Stream { id: socket, shadow, inode, carried, flow, .. } = *stream;
@@ -386,6 +388,7 @@ impl<H: Host> Sockets<H> {
             engine.give_late_segments();
         }
         self.raise_readable();
+        self.raise_streams();
         self.page.count(Counter::ConnectionsReleased, 1);
         self.tell_released(fd, reason);
         // Calls that wait for it wait in the kernel from now on.
@@ -430,6 +433,32 @@ impl<H: Host> Sockets<H> {
         }
         let due_ns = self.engine_ref()?.stack_ref().next_deadline()?;
         Some(Duration::from_nanos(due_ns.saturating_sub(monotonic_raw_ns())))
+    }
+}
+
+/// Why a connection is to be given to the kernel that the stack says so of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum ToRelease {
+    /// It cannot send.
+    Stuck(NeedsKernel),
+    /// Nothing of it comes by its port.
+    Unheard,
+    /// Long segments may not pass.
+    PathInDoubt,
+    /// It moves bulk.
+    Bulk,
+}
+
+impl ToRelease {
+    /// What weighs most, if anything.
+    pub(super) fn of(readiness: &TcpReadiness) -> Option<ToRelease> {
+        match readiness {
+            TcpReadiness { stuck: Some(reason), .. } => Some(ToRelease::Stuck(*reason)),
+            TcpReadiness { unheard: true, .. } => Some(ToRelease::Unheard),
+            TcpReadiness { path_in_doubt: true, .. } => Some(ToRelease::PathInDoubt),
+            TcpReadiness { is_bulk: true, .. } => Some(ToRelease::Bulk),
+            _ => None,
+        }
     }
 }
 

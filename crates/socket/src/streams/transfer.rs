@@ -5,7 +5,7 @@ use std::time::Duration;
 use nearwire_stack::{TcpCallError, TcpError};
 use nearwire_sys::tsc::monotonic_raw_ns;
 
-use super::change::Next;
+use super::change::{Next, ToRelease};
 use crate::direct;
 use crate::engine::Engine;
 use crate::epoll::Events;
@@ -212,36 +212,37 @@ impl<H: Host> Sockets<H> {
             return;
         }
         self.transmit_streams(now_ns);
-        let (mut doubtful, mut bulk, mut stuck, mut unheard) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        self.raise_streams();
+        self.release_ended();
+        while let Some((connection, why)) = self.streams.to_release.pop() {
+            let Some(fd) = self.streams.fd_of(connection) else { continue };
+            match why {
+                // The kernel hears what a router says of long segments, and keeps it for the destination.
+                ToRelease::PathInDoubt => drop(self.release_where_routed(fd, Reason::PathInDoubt)),
+                ToRelease::Stuck(reason) => self.release_stuck(fd, reason),
+                ToRelease::Unheard => self.release_unheard(fd),
+                ToRelease::Bulk => self.release_for_bulk(fd),
+            }
+        }
+    }
+
+    /// Tells sets and threads what happened to connections. Before a connection is given back too: of what its sets had told the kernel's tell nothing, and
+    /// what came after that they have to tell.
+    #[inline]
+    pub(super) fn raise_streams(&mut self) {
         while let Some(connection) = self.engine().and_then(|engine| engine.stack().take_ready()) {
             let readiness = self.engine_ref().and_then(|engine| engine.stack_ref().tcp_readiness(connection));
-            let stream = self.streams.fd_of(connection).and_then(|fd| Some((fd, self.carried(fd)?)));
-            if let (Some(readiness), Some((fd, id))) = (readiness, stream) {
+            let id = self.streams.fd_of(connection).and_then(|fd| self.carried(fd));
+            if let (Some(readiness), Some(id)) = (readiness, id) {
                 let mut happened = Events::empty();
                 happened.set(Events::ARRIVED, readiness.readable);
                 happened.set(Events::SENDABLE, readiness.writable);
                 happened.set(Events::ERR, readiness.error.is_some());
                 self.sets.raise(id, happened);
-                if let Some(reason) = readiness.stuck {
-                    stuck.push((fd, reason));
-                } else if readiness.unheard {
-                    unheard.push(fd);
-                } else if readiness.path_in_doubt {
-                    doubtful.push(fd);
-                } else if readiness.is_bulk {
-                    bulk.push(fd);
-                }
+                self.streams.to_release.extend(ToRelease::of(&readiness).map(|why| (connection, why)));
             }
             self.sleepers.wake_all();
         }
-        self.release_ended();
-        for fd in doubtful {
-            // The kernel hears what a router says of long segments, and keeps it for the destination.
-            self.release_where_routed(fd, Reason::PathInDoubt);
-        }
-        stuck.into_iter().for_each(|(fd, reason)| self.release_stuck(fd, reason));
-        unheard.into_iter().for_each(|fd| self.release_unheard(fd));
-        bulk.into_iter().for_each(|fd| self.release_for_bulk(fd));
     }
 
     #[inline]
