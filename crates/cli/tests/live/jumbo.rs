@@ -29,11 +29,15 @@ fn length(number: usize) -> usize {
     [8000, 10, 3798, 3799, 4054, 4055, 7638, 7639, 8972, 1472][number % 10]
 }
 
-/// Whether the kernel lets frames lie in several buffers (Linux 6.6).
-pub(crate) fn has_multi_buffer() -> bool {
+pub(crate) fn is_kernel_since(version: u32, patch_level: u32) -> bool {
     let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap();
     let mut numbers = release.split(['.', '-']).map_while(|number| number.parse::<u32>().ok());
-    (numbers.next(), numbers.next()) >= (Some(6), Some(6))
+    (numbers.next(), numbers.next()) >= (Some(version), Some(patch_level))
+}
+
+/// Whether the kernel lets frames lie in several buffers (Linux 6.6).
+pub(crate) fn has_multi_buffer() -> bool {
+    is_kernel_since(6, 6)
 }
 
 #[test]

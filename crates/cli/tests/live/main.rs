@@ -33,7 +33,7 @@ mod users;
 use nearwire_lab::emulated_host::{HostHardware, OwnTests, StockKernel};
 
 /// What the kernel has a part in, and not the words of refusals. Each takes seconds in emulation.
-const TESTS: [&str; 20] = [
+const TESTS: [&str; 21] = [
     "bench::every_named_path",
     "capture::datagrams_captured",
     "capture::frames_beyond_the_ring",
@@ -52,6 +52,7 @@ const TESTS: [&str; 20] = [
     "status_live::stats_asked_for",
     "tcp_bursts::connection_that_sends_bulk",
     "tcp_bursts::segment_that_its_sender_left",
+    "tcp_servers::server_that_may",
     "tcp_storms::",
     "tcp_ways::",
 ];
@@ -59,7 +60,7 @@ const TESTS: [&str; 20] = [
 fn tests() -> OwnTests {
     let library = std::env::current_exe().unwrap().with_file_name("libnearwire_preload.so");
     let programs = ["env", "ip", "tcpdump", "setpriv", "prlimit", "sh"];
-    let modules = ["socket", "os", "errno", "time", "struct", "threading", "ctypes"];
+    let modules = ["socket", "os", "errno", "time", "struct", "threading", "ctypes", "signal", "encodings.idna"];
     OwnTests::new(&TESTS)
         .with_programs(&programs)
         .with_python(&modules)
