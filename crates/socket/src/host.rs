@@ -139,6 +139,11 @@ pub trait Host: Clone + Debug + 'static {
     /// Has the agent send a segment to the connection it was for, as this process may not.
     fn give_segment(&self, _shadow: Descriptor, _ip: Ip, _segment: &[u8]) {}
 
+    /// Whether there is somebody who can have the kernel take a TCP connection: this process, or an agent.
+    fn may_release(&self) -> bool {
+        true
+    }
+
     /// Does to a TCP connection what changes of its owner need; by the agent, where this process may not.
     ///
     /// # Errors

@@ -92,6 +92,8 @@ pub(crate) struct Streams {
     waits_for_route: bool,
     /// Those that the kernel does better.
     to_release: Vec<(ConnectionId, change::ToRelease)>,
+    /// See [`Sockets::release_where_routed`]; CLOCK_MONOTONIC_RAW.
+    without_agent_since_ns: Option<u64>,
     /// What ended a connection waits to be given to the kernel.
     is_releasing: bool,
     due: StreamsDue,

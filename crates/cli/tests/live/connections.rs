@@ -307,6 +307,38 @@ fn program_without_capabilities_has_its_connections_adopted_by_the_agents_help()
 }
 
 #[test]
+fn program_without_capabilities_whose_agent_is_killed_goes_on_by_the_next() {
+    let Some(bed) = Bed::lay() else { return };
+    start_agent_for_nobody(&bed);
+    let mut echo = echo(&bed, bed.run_as_with(bed.cable.near(), 65_534, ECHO, &[EAGER]));
+    assert_eq!(echo.connections(), [1, 0]);
+    kill(running_agent(&bed).unwrap());
+    echo.far.write_all(&[7; 100]).unwrap();
+    std::thread::sleep(Duration::from_millis(500));
+    start_agent_for_nobody(&bed);
+    let mut answer = [0; 100];
+    echo.far.read_exact(&mut answer).unwrap();
+    assert_eq!(answer, [7; 100]);
+    (0..50).for_each(|number| echo.exchanges(number));
+}
+
+/// The far end learns of it: it would wait for ever else.
+#[test]
+fn program_without_capabilities_whose_agent_is_killed_and_none_comes_ends_its_connections() {
+    let Some(bed) = Bed::lay() else { return };
+    start_agent_for_nobody(&bed);
+    let mut echo = echo(&bed, bed.run_as_with(bed.cable.near(), 65_534, ECHO, &[EAGER]));
+    assert_eq!(echo.connections(), [1, 0]);
+    kill(running_agent(&bed).unwrap());
+    let killed = Instant::now();
+    while echo.far.write_all(&[7; 100]).is_ok() {
+        assert!(killed.elapsed() < Duration::from_secs(9), "nobody told the far end");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    assert!(killed.elapsed() > Duration::from_secs(4), "{:?}", killed.elapsed());
+}
+
+#[test]
 fn connection_without_an_agent_says_that_it_lacks_one() {
     let Some(bed) = Bed::lay() else { return };
     let mut echo = echo(&bed, bed.run_as_with(bed.cable.near(), 0, ECHO, &[EAGER, ("NEARWIRE_AGENT", "off")]));

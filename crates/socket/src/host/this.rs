@@ -17,6 +17,8 @@ use nearwire_sys::descriptor::Descriptor;
 use nearwire_sys::ethtool::{Interface, SoTimestamping};
 use nearwire_sys::tsc::{monotonic_raw_ns, rough_ticks, time_of_day_ns};
 
+use rustix::thread::{CapabilitySet, capabilities};
+
 use super::agent::{Link, NotDone};
 use super::at_start::AgentAtStart;
 use super::home::{Home, any_socket, present_namespace};
@@ -166,6 +168,11 @@ impl Host for ThisHost {
     fn give_segment(&self, shadow: Descriptor, ip: Ip, segment: &[u8]) {
         // Refused, the far end sends it again.
         let _ = self.agent.present().map(|connected| connected.ask(|client| client.give_segment(shadow, ip, segment)));
+    }
+
+    fn may_release(&self) -> bool {
+        let may_itself = || capabilities(None).is_ok_and(|sets| sets.effective.contains(CapabilitySet::NET_ADMIN));
+        may_itself() || self.agent.connected().is_ok()
     }
 
     fn set_privileged(&self, shadow: Descriptor, asked: Privileged) -> io::Result<()> {

@@ -19,6 +19,8 @@ use crate::sockets::{EngineState, Sockets};
 
 /// More than this is not on its way at once when a flow is opened, but for bulk, which loses little by the kernel.
 const SLIPPED_MOST_BYTES: usize = 16 << 10;
+/// So long connections wait for an agent where this process may not have the kernel take them: one that a supervisor runs again is there by then.
+const AGENT_AWAITED_NS: u64 = 5_000_000_000;
 /// So many connections that heard nothing by their port are enough.
 pub(super) const UNHEARD_MOST: u32 = 3;
 
@@ -56,8 +58,19 @@ impl<H: Host> Sockets<H> {
         }
     }
 
+    /// The agent is gone that has connections taken for this process, which may not. Not for ever: then they end.
+    fn waits_for_agent(&mut self) -> bool {
+        if self.host.may_release() {
+            self.streams.without_agent_since_ns = None;
+            return false;
+        }
+        let now_ns = monotonic_raw_ns();
+        let since_ns = *self.streams.without_agent_since_ns.get_or_insert(now_ns);
+        now_ns.saturating_sub(since_ns) < AGENT_AWAITED_NS
+    }
+
     /// Gives a connection to the kernel until some calls more were made; `false`: the kernel would not take it now, without a route for it or its own
-    /// address, or has it.
+    /// address, or nobody can have it taken, or the kernel has it.
     pub(crate) fn release_where_routed(&mut self, fd: i32, reason: Reason) -> bool {
         let Some((id, local)) = self.streams.get(fd).map(|stream| (stream.carried.id(), stream.flow.local)) else {
             return false;
@@ -65,7 +78,7 @@ impl<H: Host> Sockets<H> {
         let is_taken = |engine: &Engine<H>| {
             is_local(engine, local) && !engine.stack_ref().tcp_interface(id).is_err_and(is_unroutable)
         };
-        if !self.engine_ref().is_some_and(is_taken) {
+        if !self.engine_ref().is_some_and(is_taken) || self.waits_for_agent() {
             return false;
         }
         self.release_now(fd, reason);
