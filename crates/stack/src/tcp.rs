@@ -84,6 +84,8 @@ pub(crate) struct Tcp {
     stuck: Vec<u32>,
     stuck_generation: u64,
     now_ns: u64,
+    /// Those that were written to last.
+    writers: bulk::Writers,
     counters: TcpCounters,
 }
 
@@ -98,6 +100,7 @@ impl Tcp {
             stuck: Vec::new(),
             stuck_generation: 0,
             now_ns: 0,
+            writers: bulk::Writers::default(),
             counters: TcpCounters::default(),
         }
     }

@@ -134,7 +134,7 @@ mod tests {
         assert_eq!(judged((64 * 200, 64), (64 * 30_000, 64 * 22), 128), [false; 3], "replies of 30 KB");
         assert_eq!(judged((64 * 200_000, 64 * 140), (64 * 100, 64), 128), [true, true, false], "it gives 200 KB");
         assert_eq!(
-            judged((64 * 40_000, 64 * 30), (64 * 100, 64), 128),
+            judged((64 * 30_000, 64 * 22), (64 * 100, 64), 128),
             [false, true, false],
             "less, and it comes not back yet"
         );

@@ -125,7 +125,7 @@ impl Stack {
             return Err(TcpCallError::WouldBlock);
         }
         connection.has_more = more;
-        connection.bulk.wrote(taken as u32, is_first);
+        connection.bulk.wrote(taken as u32, is_first, self.tcp.writers.wrote(id.index, now_ns));
         let is_bulk = connection.is_bulk();
         self.tcp.touched(id.index);
         if is_bulk {
