@@ -312,7 +312,8 @@ fn read(shadow: BorrowedFd<'_>) -> Result<Connection, AdoptionError> {
     }
     let timestamp = match facts.has_timestamps {
         true => Some(Timestamp {
-            value: tcp_repair::timestamp(shadow).asked("TCP_TIMESTAMP")?,
+            // The lowest bit says whether it counts microseconds: what was sent may have been one more, and is not to be before what is sent next.
+            value: tcp_repair::timestamp(shadow).asked("TCP_TIMESTAMP")? | 1,
             is_in_microseconds: facts.has_microseconds,
         }),
         false => None,

@@ -5,6 +5,10 @@ use super::facts::TcpTimestamp;
 /// After so long without a segment the far end's clock may have gone half around (RFC 7323 section 5.5).
 const RECENT_FOR_NS: u64 = 24 * 24 * 3600 * 1_000_000_000;
 
+/// So much older than the latest a timestamp may be, as with Linux (`TCP_PAWS_WINDOW` of include/net/tcp.h): a connection that changes its owner may
+/// have a clock that is one behind for the rest of a tick.
+const OLDER_MOST: i32 = 1;
+
 /// The clocks of a connection.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Timestamps {
@@ -36,7 +40,7 @@ impl Timestamps {
     /// Whether a segment is an old one.
     #[inline]
     pub(crate) fn is_old(&self, value: u32, now_ns: u64) -> bool {
-        let is_before = self.recent.is_some_and(|recent| value.wrapping_sub(recent).cast_signed() < 0);
+        let is_before = self.recent.is_some_and(|recent| value.wrapping_sub(recent).cast_signed() < -OLDER_MOST);
         //= RFC 7323 5.5 MUST: a timestamp of 24 days ago does not refuse segments
         is_before && now_ns.saturating_sub(self.recent_ns) < RECENT_FOR_NS
     }
@@ -44,8 +48,10 @@ impl Timestamps {
     /// A segment that is not old came, and begins no later than what was acknowledged last.
     #[inline]
     pub(crate) const fn take(&mut self, value: u32, now_ns: u64) {
-        self.recent = Some(value);
-        self.recent_ns = now_ns;
+        match self.recent {
+            Some(recent) if recent.wrapping_sub(value) == OLDER_MOST as u32 => {}
+            _ => (self.recent, self.recent_ns) = (Some(value), now_ns),
+        }
     }
 
     /// How long ago a timestamp of this end was sent, ns; `None`: it is none of ours. At least one unit: clocks are coarse.
@@ -70,8 +76,17 @@ mod tests {
     #[test]
     fn timestamp_of_long_ago_does_not_refuse() {
         let timestamps = timestamps(0, 1000);
-        assert!(timestamps.is_old(999, RECENT_FOR_NS - 1) && !timestamps.is_old(1000, 0));
-        assert!(!timestamps.is_old(999, RECENT_FOR_NS));
+        assert!(timestamps.is_old(998, RECENT_FOR_NS - 1) && !timestamps.is_old(1000, 0));
+        assert!(!timestamps.is_old(998, RECENT_FOR_NS));
+    }
+
+    #[test]
+    fn timestamp_that_is_one_behind_is_taken_and_not_remembered() {
+        let mut timestamps = timestamps(0, 1000);
+        assert!(!timestamps.is_old(999, MS));
+        timestamps.take(999, MS);
+        assert_eq!(timestamps.recent, Some(1000));
+        assert!(timestamps.is_old(998, MS));
     }
 
     #[test]

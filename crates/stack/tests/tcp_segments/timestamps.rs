@@ -13,7 +13,7 @@ fn timestamps_are_echoed_and_old_ones_refused() {
          +0     > . 1:1(0) ack 11 ts 5 5
          +0.002 < P. 21:31(10) ack 1 ts 7 5
          +0     > . 1:1(0) ack 11 ts 7 5 sack 21:31
-         +0.001 < P. 11:21(10) ack 1 ts 4 5
+         +0.001 < P. 11:21(10) ack 1 ts 3 5
          +0     > . 1:1(0) ack 11 ts 8 5
          +0     read 10");
     run("with sack ts mss 1012
