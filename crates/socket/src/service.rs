@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use nearwire_frames::FlowSocket;
 use nearwire_stack::{EndpointId, Family};
+use nearwire_sys::own_stack;
 
 use crate::config::{self, Role, Use};
 use crate::engine::{Engine, Opening};
@@ -30,9 +31,13 @@ impl<H: Host> Sockets<H> {
     /// address that it had: the kernel serves it until they are read.
     pub(crate) fn settle(&mut self, id: SocketId, remote: Option<SocketAddr>) {
         let Some(socket) = self.get_mut(id) else { return };
-        if !matches!(socket.service, Service::Open) || socket.leftover.is_some() {
-            return;
+        if matches!(socket.service, Service::Open) && socket.leftover.is_none() {
+            // To open a flow goes deep, by the agent above all.
+            own_stack::run(|| self.settle_open(id, remote));
         }
+    }
+
+    fn settle_open(&mut self, id: SocketId, remote: Option<SocketAddr>) {
         if self.is_branch() && !self.can_settle_here(id, remote) {
             self.wish_for_first(id);
             return;
