@@ -32,7 +32,7 @@ impl<H: Host> Sockets<H> {
     pub(crate) fn settle(&mut self, id: SocketId, remote: Option<SocketAddr>) {
         let Some(socket) = self.get_mut(id) else { return };
         if matches!(socket.service, Service::Open) && socket.leftover.is_none() {
-            // To open a flow goes deep, by the agent above all.
+            // To announce a socket goes deep, as to open a flow.
             own_stack::run(|| self.settle_open(id, remote));
         }
     }
@@ -291,7 +291,8 @@ impl<H: Host> Sockets<H> {
         while let Some(id) = next {
             let Some(socket) = self.get_mut(id) else { return };
             socket.is_used = true;
-            self.open_flows(id);
+            // Goes deep, by the agent above all.
+            own_stack::run(|| self.open_flows(id));
             self.tell(id);
             next = self.beside(id).find(|other| self.get(*other).is_some_and(|other| !other.is_used));
         }
