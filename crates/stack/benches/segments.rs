@@ -1,12 +1,15 @@
 //! What TCP costs in this stack alone: `cargo bench -p nearwire-stack --bench segments`.
 //!
-//! All cases take turns in short rounds; each line is the median and the least of the rounds' means. The frames lie in the cache.
+//! Words after `--` choose the cases whose names have them. All cases take turns in short rounds; each line is the median and the least of the rounds' means. The frames lie in the cache.
 
 #[path = "../tests/common/mod.rs"]
 mod common;
 
+use std::cell::Cell;
 use std::hint::black_box;
-use std::time::Instant;
+use std::net::UdpSocket;
+use std::rc::Rc;
+use std::time::{Duration, Instant};
 
 use common::tcp::Agreed;
 use common::{Host, at, pair, v4, v6};
@@ -16,6 +19,8 @@ const ROUNDS: usize = 301;
 const TURNS: u32 = 1_000;
 /// Between two messages.
 const GAP_NS: u64 = 10_000;
+
+const AFTER_CALLS: &str = "64 bytes there and back, IPv4, after system calls (with 8 clock reads)";
 
 struct End {
     host: Host,
@@ -78,6 +83,49 @@ fn ping_pong(six: bool, idle: u16) -> impl FnMut() {
     }
 }
 
+/// As [`ping_pong`], with a datagram through the kernel's loopback between two calls of the stack: its code and data are no longer in the
+/// innermost caches, as after the system call that sends a frame. Only the stack is timed.
+fn ping_pong_after_system_calls(timed: &Rc<Cell<Duration>>) -> impl FnMut() + use<> {
+    let (mut one, mut two) = ends(false, 0);
+    let mut now_ns = 0;
+    let socket = UdpSocket::bind("127.0.0.1:0").expect("loopback");
+    let own = socket.local_addr().expect("bound");
+    let timed = Rc::clone(timed);
+    let between = move || {
+        socket.send_to(&[0; 64], own).expect("loopback takes it");
+        socket.recv(&mut [0; 64]).expect("it came");
+    };
+    let time = move |what: &mut dyn FnMut()| {
+        between();
+        let start = Instant::now();
+        what();
+        timed.set(timed.get() + start.elapsed());
+    };
+    move || {
+        now_ns += GAP_NS;
+        for (from, to) in [(0, 1), (1, 0)] {
+            let ends = [&mut one, &mut two];
+            let [one, two] = ends;
+            let (from, to) = if from < to { (one, two) } else { (two, one) };
+            let mut len_bytes = 0;
+            time(&mut || {
+                from.host.stack.tcp_write(from.id, now_ns, &[0x5a; 64], false).expect("has room");
+                while let Some(segment) = from.host.stack.poll_transmit(now_ns) {
+                    len_bytes = segment.write(&mut from.frame);
+                }
+            });
+            time(&mut || {
+                to.host.stack.tcp_time(now_ns);
+                let frame = &from.frame[..len_bytes];
+                let checksum = ReceiveChecksum::Verify;
+                let arrival = Arrival { port: to.host.port, frame, received_ns: 0, device_ns: 0, checksum };
+                black_box(to.host.stack.receive(&arrival, |_, _| Take::Queue));
+                assert_eq!(to.read(), 64);
+            });
+        }
+    }
+}
+
 /// A write of ten full segments, and the acknowledgements back.
 fn bulk() -> impl FnMut() {
     let (mut one, mut two) = ends(false, 0);
@@ -94,21 +142,27 @@ fn bulk() -> impl FnMut() {
 }
 
 fn main() {
+    let words: Vec<String> = std::env::args().skip(1).filter(|word| word != "--bench").collect();
     type Round = Box<dyn FnMut()>;
+    let timed = Rc::new(Cell::new(Duration::ZERO));
     let mut cases: Vec<(&str, Round, Vec<f64>)> = [
         ("64 bytes there and back, IPv4", Box::new(ping_pong(false, 0)) as Round),
         ("64 bytes there and back, IPv6", Box::new(ping_pong(true, 0))),
         ("64 bytes there and back, IPv4, among 50 000 idle connections", Box::new(ping_pong(false, 50_000))),
+        (AFTER_CALLS, Box::new(ping_pong_after_system_calls(&timed))),
         ("14 480 bytes there, and acknowledgements", Box::new(bulk())),
     ]
     .into_iter()
+    .filter(|(what, _)| words.iter().all(|word| what.contains(word.as_str())))
     .map(|(what, once)| (what, once, Vec::new()))
     .collect();
     for _ in 0..ROUNDS {
-        for (_, once, means_ns) in &mut cases {
+        for (what, once, means_ns) in &mut cases {
+            timed.set(Duration::ZERO);
             let start = Instant::now();
             (0..TURNS).for_each(|_| once());
-            means_ns.push(start.elapsed().as_nanos() as f64 / f64::from(TURNS));
+            let took = if *what == AFTER_CALLS { timed.get() } else { start.elapsed() };
+            means_ns.push(took.as_nanos() as f64 / f64::from(TURNS));
         }
     }
     println!("{:<64}{:>11}{:>11}", "both ends and all layers; per turn", "median", "least");

@@ -78,6 +78,8 @@ pub(crate) struct Tcp {
     wheel: Wheel,
     /// Those that may have something to send.
     queued: VecDeque<u32>,
+    /// Something happened since they were last polled: their deadlines are not known.
+    is_unsettled: bool,
     /// Those of which their program is to hear.
     announced: Vec<u32>,
     /// Those that have something to send and no way, and the generation of the tables in which that was found.
@@ -96,6 +98,7 @@ impl Tcp {
             demux: HashMap::with_hasher(hash),
             wheel: Wheel::new(),
             queued: VecDeque::new(),
+            is_unsettled: false,
             announced: Vec::new(),
             stuck: Vec::new(),
             stuck_generation: 0,
@@ -111,16 +114,32 @@ impl Tcp {
         self.now_ns
     }
 
-    /// After any event of a connection: it is looked at when segments are sent next, and its deadline stands in the wheel. One that
-    /// moved back is left where it is; it is looked at when it comes.
+    /// After any event of a connection: it is looked at when segments are sent next, and settled when it has none to send.
     #[inline]
     fn touched(&mut self, index: u32) {
         let Some(connection) = self.connections.at_mut(index) else { return };
-        connection.settle(self.now_ns);
         if !connection.is_queued {
             connection.is_queued = true;
             self.queued.push_back(index);
         }
+        self.is_unsettled = true;
+    }
+
+    /// Whether nothing is to be sent, to be done or to be told.
+    #[inline]
+    fn is_idle(&self, now_ns: u64) -> bool {
+        self.queued.is_empty()
+            && self.announced.is_empty()
+            && self.stuck.is_empty()
+            && !self.wheel.may_have_expired(now_ns)
+    }
+
+    /// A connection has sent what it could: its deadline stands in the wheel. One that moved back is left where it is; it is looked at when
+    /// it comes. Once for all that a call and its segments did, as a deadline follows from a dozen fields.
+    #[inline]
+    fn settle(&mut self, index: u32) {
+        let Some(connection) = self.connections.at_mut(index) else { return };
+        connection.settle(self.now_ns);
         let deadline_ns = connection.deadline_ns();
         if deadline_ns != u64::MAX && self.wheel.due_ns(index).is_none_or(|due_ns| deadline_ns < due_ns) {
             self.wheel.set(index, deadline_ns);
@@ -136,13 +155,18 @@ impl Tcp {
         }
     }
 
-    /// Does what is due.
-    fn expire(&mut self, now_ns: u64) {
-        if self.wheel.next_ns().is_none_or(|next_ns| next_ns > now_ns) {
-            return;
-        }
+    /// Does what is due. Whether there was anything.
+    #[inline]
+    fn expire(&mut self, now_ns: u64) -> bool {
+        self.wheel.may_have_expired(now_ns) && self.expire_all(now_ns)
+    }
+
+    #[cold]
+    fn expire_all(&mut self, now_ns: u64) -> bool {
+        let mut was_due = false;
         while let Some(index) = self.wheel.expired(now_ns) {
             let Some(connection) = self.connections.at_mut(index) else { continue };
+            was_due = true;
             let has_ended = connection.deadline_ns() <= now_ns && connection.expire(now_ns);
             let is_in_doubt = connection.is_path_in_doubt() || connection.is_unheard();
             self.touched(index);
@@ -153,6 +177,7 @@ impl Tcp {
                 self.announce(index);
             }
         }
+        was_due
     }
 }
 

@@ -30,7 +30,6 @@ struct Packet<'f> {
 impl Stack {
     /// A packet that is no UDP: a segment of a connection here, or the kernel's. It is parsed again: what UDP has parsed of every packet
     /// stays in registers, 2 ns of 18.
-    #[cold]
     #[inline(never)]
     pub(crate) fn not_udp_v4(&mut self, arrival: &Arrival<'_>, ifindex: u32, packet: &[u8]) -> Verdict {
         let packet = Ipv4Header::parse(packet).ok().filter(|packet| packet.header.protocol == PROTOCOL);
@@ -41,7 +40,6 @@ impl Stack {
     }
 
     /// As [`Self::not_udp_v4`].
-    #[cold]
     #[inline(never)]
     pub(crate) fn not_udp_v6(&mut self, arrival: &Arrival<'_>, ifindex: u32, packet: &[u8]) -> Verdict {
         let packet = Ipv6Header::parse(packet).ok().filter(|(header, _)| header.next_header == PROTOCOL);

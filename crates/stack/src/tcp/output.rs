@@ -35,6 +35,7 @@ impl Connection {
         self.lost().or_else(|| self.tail_probe()).or_else(|| self.new_data()).or_else(|| self.answer())
     }
 
+    #[inline]
     fn answer(&self) -> Option<Outgoing> {
         if self.sender.is_window_probe_due {
             return Some(self.bare(Purpose::Probe, self.sender.unacknowledged.minus(1), Flags::ACK));
@@ -52,6 +53,7 @@ impl Connection {
     }
 
     /// Payload of a full segment beside the blocks that it carries.
+    #[inline]
     pub(crate) fn full_bytes(&self) -> u32 {
         self.sender.full_bytes(self.blocks_bytes())
     }
@@ -62,16 +64,25 @@ impl Connection {
     }
 
     /// What blocks take of a header.
+    #[inline]
     pub(crate) fn blocks_bytes(&self) -> u32 {
-        if !self.sender.has_selective || !self.receiver.has_blocks() {
-            return 0;
-        }
+        if self.sender.has_selective && self.receiver.has_blocks() { self.bytes_of_blocks() } else { 0 }
+    }
+
+    #[cold]
+    fn bytes_of_blocks(&self) -> u32 {
         let mut blocks = [nearwire_wire::tcp::options::Block::default(); 4];
         BLOCKS_HEAD_BYTES + BLOCK_BYTES * self.receiver.blocks(self.blocks_most(), &mut blocks) as u32
     }
 
     /// What was lost.
+    #[inline]
     fn lost(&self) -> Option<Outgoing> {
+        if self.sender.scoreboard.lost_bytes() > 0 { self.first_lost() } else { None }
+    }
+
+    #[cold]
+    fn first_lost(&self) -> Option<Outgoing> {
         let sender = &self.sender;
         let (index, sent) = sender.scoreboard.first_lost()?;
         // A far end that took its window back gets the first segment still: it is the probe (`tcp_retransmit_timer`).
@@ -98,11 +109,14 @@ impl Connection {
     }
 
     /// RFC 8985 section 7.3: new data where there is some, else the last segment.
+    #[inline]
     fn tail_probe(&self) -> Option<Outgoing> {
+        if self.sender.is_probe_due { self.probe_of_tail() } else { None }
+    }
+
+    #[cold]
+    fn probe_of_tail(&self) -> Option<Outgoing> {
         let sender = &self.sender;
-        if !sender.is_probe_due {
-            return None;
-        }
         //= RFC 8985 7.3 MUST: a probe of the tail is sent whatever the congestion window
         let new = self.new_segment(true).filter(|new| new.payload_bytes > 0);
         let again = || {
@@ -123,6 +137,7 @@ impl Connection {
     }
 
     /// The next segment of new data as far as the far end's window and Nagle's rule allow. `is_forced`: a piece is good enough.
+    #[inline]
     fn new_segment(&self, is_forced: bool) -> Option<Outgoing> {
         let sender = &self.sender;
         let unsent_bytes = sender.unsent_bytes();

@@ -120,11 +120,20 @@ impl Stack {
             self.tcp.revive();
         }
         let (index, outgoing) = loop {
-            let index = *self.tcp.queued.front()?;
+            let Some(index) = self.tcp.queued.front().copied() else {
+                // A deadline that was set meanwhile may have passed.
+                if self.tcp.expire(now_ns) {
+                    continue;
+                }
+                self.tcp.is_unsettled = false;
+                return None;
+            };
             if let Some(outgoing) = self.tcp.next_of(index, &mut self.tables) {
                 break (index, outgoing);
             }
+            self.tcp.settle(index);
             if self.tables.has_path_question() {
+                self.tcp.is_unsettled = false;
                 return None;
             }
             self.tcp.queued.pop_front();
@@ -145,11 +154,25 @@ impl Stack {
     }
 
     /// When [`Self::poll_transmit`] is to be called though nothing came and nothing was called, ns; `None`: no time matters. It may be
-    /// earlier than the first deadline, when that is far.
+    /// earlier than the first deadline, when that is far. 0: at once, as something happened since it said that there is no more.
     #[inline]
     #[must_use]
     pub fn next_deadline(&self) -> Option<u64> {
-        self.tcp.wheel.next_ns()
+        if self.tcp.is_unsettled { Some(0) } else { self.tcp.wheel.next_ns() }
+    }
+
+    /// Whether something happened since [`Self::poll_transmit`] said that there is no more.
+    #[inline]
+    #[must_use]
+    pub const fn tcp_is_unsettled(&self) -> bool {
+        self.tcp.is_unsettled
+    }
+
+    /// Whether neither [`Self::poll_transmit`] nor [`Self::take_ready`] has anything to do at `now_ns`: what a spinning caller asks first.
+    #[inline]
+    #[must_use]
+    pub fn tcp_is_idle(&self, now_ns: u64) -> bool {
+        self.tcp.is_idle(now_ns)
     }
 
     fn segment(&mut self, index: u32, outgoing: Outgoing, now_ns: u64) -> Option<OutgoingSegment<'_>> {

@@ -34,6 +34,8 @@ const FREE: Node = Node { due_tick: 0, previous: NONE, next: NONE, place: NONE }
 pub(crate) struct Wheel {
     /// All before this tick is done.
     now_tick: u64,
+    /// Nothing is due before, and no slot of a higher level begins.
+    idle_until_ns: u64,
     heads: Box<[u32]>,
     occupied: [u64; LEVELS],
     nodes: Vec<Node>,
@@ -43,6 +45,7 @@ impl Wheel {
     pub(crate) fn new() -> Wheel {
         Wheel {
             now_tick: 0,
+            idle_until_ns: u64::MAX,
             heads: vec![NONE; LEVELS * SLOTS].into_boxed_slice(),
             occupied: [0; LEVELS],
             nodes: Vec::new(),
@@ -66,12 +69,20 @@ impl Wheel {
         self.place(index);
     }
 
+    /// Whether [`Self::expired`] may have something to take out: one comparison, where [`Self::next_ns`] looks at all levels.
+    #[inline]
+    pub(crate) const fn may_have_expired(&self, now_ns: u64) -> bool {
+        now_ns >= self.idle_until_ns
+    }
+
     fn place(&mut self, index: u32) {
         let due_tick = self.nodes[index as usize].due_tick.clamp(self.now_tick, self.now_tick + AHEAD_MOST);
         // The highest digit in which it differs from now.
         let differing = (due_tick ^ self.now_tick).checked_ilog2().unwrap_or(0) / SLOT_BITS;
         let level = (differing as usize).min(LEVELS - 1);
-        let slot = (due_tick >> (SLOT_BITS * level as u32)) as usize % SLOTS;
+        let shift = SLOT_BITS * level as u32;
+        self.idle_until_ns = self.idle_until_ns.min(due_tick >> shift << shift << TICK_BITS);
+        let slot = (due_tick >> shift) as usize % SLOTS;
         let place = level * SLOTS + slot;
         let head = std::mem::replace(&mut self.heads[place], index);
         let node = &mut self.nodes[index as usize];
@@ -142,6 +153,7 @@ impl Wheel {
         loop {
             let Some((place, tick)) = self.next_place().filter(|(_, tick)| *tick <= now_tick) else {
                 self.now_tick = self.now_tick.max(now_tick);
+                self.idle_until_ns = self.next_ns().unwrap_or(u64::MAX);
                 return None;
             };
             self.now_tick = self.now_tick.max(tick);
@@ -202,6 +214,8 @@ mod tests {
                         }
                         now_ns += (1 << shift) + u64::from(index) * 1000;
                         let mut expired = BTreeSet::new();
+                        let is_due = model.first().is_some_and(|(due_ns, _)| due_ns + (1 << TICK_BITS) <= now_ns);
+                        prop_assert!(wheel.may_have_expired(now_ns) || !is_due);
                         while let Some(index) = wheel.expired(now_ns) {
                             prop_assert!(expired.insert(index));
                         }
@@ -223,6 +237,7 @@ mod tests {
                     }
                 }
                 prop_assert_eq!(wheel.next_ns().is_some(), !model.is_empty());
+                prop_assert!(wheel.next_ns().is_none_or(|next_ns| wheel.may_have_expired(next_ns)));
                 if let (Some(next_ns), Some((due_ns, _))) = (wheel.next_ns(), model.first()) {
                     prop_assert!(next_ns <= due_ns + (1 << TICK_BITS));
                 }

@@ -38,6 +38,8 @@ pub struct World {
     /// How many bytes the far end has sent in order: what is read is compared with that.
     read: u32,
     written: u32,
+    /// The port has no room until the next step.
+    is_full: bool,
 }
 
 /// Byte `at` of a stream.
@@ -98,7 +100,7 @@ impl World {
         let facts = agreed.facts(0, at(v4(1), 4000), at(v4(2), 80));
         let start_ns = 5000 * MS;
         let id = host.stack.tcp_adopt(&facts, options, start_ns).expect("can be adopted");
-        World { host, id, start_ns, now_ns: start_ns, sent: VecDeque::new(), read: 0, written: 0 }
+        World { host, id, start_ns, now_ns: start_ns, sent: VecDeque::new(), read: 0, written: 0, is_full: false }
     }
 
     fn collect(&mut self) {
@@ -109,6 +111,7 @@ impl World {
     /// Lets time pass, deadline by deadline, as long as nothing is sent.
     fn pass(&mut self, until_ns: u64) {
         while self.sent.is_empty()
+            && !self.is_full
             && let Some(deadline_ns) = self.host.stack.next_deadline().filter(|deadline_ns| *deadline_ns <= until_ns)
         {
             self.now_ns = self.now_ns.max(deadline_ns);
@@ -143,6 +146,7 @@ impl World {
             return;
         }
         self.pass_until(at_ns, line);
+        self.is_full = false;
         let number = || rest.trim().parse::<u32>().unwrap_or_else(|_| panic!("{line}: a number"));
         match verb {
             "<" => self.come(rest, line),
@@ -175,6 +179,7 @@ impl World {
                 while self.host.stack.poll_transmit(self.now_ns).is_none() {
                     self.now_ns = self.host.stack.next_deadline().unwrap_or_else(|| panic!("{line}: nothing is due"));
                 }
+                self.is_full = true;
                 return;
             }
             "read" => self.read(number(), line),
