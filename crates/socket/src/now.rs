@@ -6,8 +6,7 @@
 
 use std::time::Duration;
 
-/// What is known of the kernel's clocks may be this old: 0.2 to 1 ms. The shortest time that is measured by them is 10 ms.
-const CLOCKS_OLD_TICKS: u64 = 1 << 20;
+use nearwire_sys::tsc::PacedClock;
 
 /// What the kernel's clocks say.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -23,20 +22,33 @@ pub struct Clocks {
 pub struct Now {
     /// Of the counter that all CPUs have, one to five a nanosecond ([`nearwire_sys::tsc::rough_ticks`]).
     pub ticks: u64,
-    /// Up to [`CLOCKS_OLD_TICKS`] old. The time of day is exact when a socket wants arrivals stamped, or frames are captured.
+    /// Up to 1 ms old. The time of day is exact when a socket wants arrivals stamped, or frames are captured.
     pub clocks: Clocks,
-    /// When they were read.
-    read_ticks: u64,
+    /// The monotonic one, which goes on by the counter.
+    paced: PacedClock,
 }
 
 impl Now {
-    /// It is later. `read` reads the kernel's clocks, if they must be `exact` or what is known is old.
+    /// It is later. `read` reads the kernel's clocks, if they must be `exact` or what is known is old; `counter` the counter once more.
     #[inline]
-    pub(crate) fn advance(&mut self, ticks: u64, exact: bool, read: impl FnOnce() -> Clocks) {
+    pub(crate) fn advance(
+        &mut self,
+        ticks: u64,
+        exact: bool,
+        read: impl FnOnce() -> Clocks,
+        counter: impl FnOnce() -> u64,
+    ) {
         self.ticks = ticks;
-        if exact || ticks.wrapping_sub(self.read_ticks) > CLOCKS_OLD_TICKS {
-            (self.clocks, self.read_ticks) = (read(), ticks);
+        if exact || self.paced.is_old(ticks) {
+            self.clocks = read();
+            self.paced.read(ticks, self.clocks.monotonic_ns, counter());
         }
+    }
+
+    /// The monotonic clock as it is, ns: for connections, whose round trips are measured in microseconds.
+    #[inline]
+    pub(crate) const fn exact_ns(&self) -> u64 {
+        self.paced.ns(self.ticks)
     }
 
     /// How long ago a time of the monotonic clock was.

@@ -138,9 +138,15 @@ impl<H: Host> Sockets<H> {
     pub(crate) fn time(&mut self) -> Now {
         if !std::mem::replace(&mut self.is_time_known, true) {
             let stamps = self.engine_ref().is_some_and(Engine::stamps);
-            self.now.advance(self.host.ticks(), stamps, || self.host.clocks());
+            self.now.advance(self.host.ticks(), stamps, || self.host.clocks(), || self.host.ticks());
         }
         self.now
+    }
+
+    /// The time now, of a call that has taken long.
+    pub(crate) fn time_anew(&mut self) -> Now {
+        self.is_time_known = false;
+        self.time()
     }
 
     /// The time of the call where frames are told it, and else that of an earlier one.

@@ -6,6 +6,9 @@
 //!
 //! Where the counter cannot be trusted, stamps are `CLOCK_MONOTONIC_RAW` nanoseconds and [`Clock::reason`] says why.
 
+mod paced;
+
+pub use paced::PacedClock;
 use rustix::time::{ClockId, clock_gettime};
 
 /// Fractional bits of the tick-to-nanosecond factor.

@@ -18,7 +18,7 @@ use nearwire_frames::port::Port;
 use nearwire_frames::steering::{ExactFlow, Filter, Transport};
 use nearwire_socket::tcp::Carried;
 use nearwire_stack::{PortId, ReceiveChecksum, Stack, TcpCallError, TcpOptions, Verdict};
-use nearwire_sys::tsc::monotonic_raw_ns;
+use nearwire_sys::tsc::PacedClock;
 use rustix::net::getsockname;
 
 use super::bypass::{CableLink, FlowPort, Station};
@@ -71,7 +71,7 @@ impl<P: FlowPort> Path for TcpBypassPath<P> {
         let own = getsockname(&shadow).and_then(SocketAddr::try_from);
         let own = Station { address: own.map_err(PathError::io("read the socket's own address"))?, ..self.own };
         let (stack, attached) = self.link.stack(u64::from(self.setup.token), own, peer);
-        let way = Way { stack, attached, link: self.link, port: self.port };
+        let way = Way { stack, attached, link: self.link, port: self.port, clock: PacedClock::default() };
         TcpBypassEndpoint::adopt(way, shadow, [own, peer], self.setup.size_bytes as usize)
     }
 }
@@ -82,17 +82,18 @@ struct Way<P> {
     attached: PortId,
     link: CableLink,
     port: P,
+    clock: PacedClock,
 }
 
 impl<P: Port> Way<P> {
     /// Takes a frame in, if there is one; whether it was of a connection.
     #[inline]
     fn look(&mut self) -> Result<bool, PortError> {
-        let Way { stack, attached, link, port } = self;
+        let Way { stack, attached, link, port, clock } = self;
         // The kernel makes and ends connections, and on a virtual cable leaves sums to a card.
         let checksum = if link.is_virtual { ReceiveChecksum::VerifyOrPartial } else { ReceiveChecksum::Verify };
         let verdict = port.receive(|frame| {
-            stack.tcp_time(monotonic_raw_ns());
+            stack.tcp_time(clock.now_ns());
             let arrival = nearwire_stack::Arrival { port: *attached, frame, received_ns: 0, device_ns: 0, checksum };
             stack.receive(&arrival, |_, _| nearwire_stack::Take::Consumed)
         })?;
@@ -101,7 +102,13 @@ impl<P: Port> Way<P> {
 
     /// Sends what is due, as far as the port has room.
     #[inline]
-    fn transmit(&mut self, now_ns: u64) -> Result<(), PortError> {
+    fn transmit(&mut self) -> Result<(), PortError> {
+        let now_ns = self.clock.now_ns();
+        self.transmit_at(now_ns)
+    }
+
+    #[inline]
+    fn transmit_at(&mut self, now_ns: u64) -> Result<(), PortError> {
         let mut has_queued = false;
         while let Some(segment) = self.stack.poll_transmit(now_ns) {
             let queued = self.port.queue_with(segment.len_bytes(), |frame| {
@@ -138,7 +145,7 @@ impl<P: FlowPort> TcpBypassEndpoint<P> {
         let flow = Filter::Exact(ExactFlow::between(Transport::Tcp, own.address, peer.address));
         way.port.take(flow)?;
         let options = TcpOptions { no_delay: true, ..TcpOptions::default() };
-        let carried = Carried::adopt(&shadow, &mut way.stack, options, monotonic_raw_ns())?;
+        let carried = Carried::adopt(&shadow, &mut way.stack, options, way.clock.now_ns())?;
         let (message, buffer) = (vec![0x5a; size_bytes], vec![0; size_bytes]);
         Ok(TcpBypassEndpoint { way, carried: Some(carried), flow, shadow, message, buffer, filled_bytes: 0 })
     }
@@ -170,7 +177,7 @@ impl<P: FlowPort> TcpBypassEndpoint<P> {
     /// Timers, and what they find: the stack may have no way to send.
     #[cold]
     fn see_to_timers(&mut self) -> Result<(), EndpointError> {
-        self.way.transmit(monotonic_raw_ns())?;
+        self.way.transmit()?;
         let carried = self.carried.as_ref().ok_or(EndpointError::Closed)?;
         match self.way.stack.tcp_readiness(carried.id()).and_then(|readiness| readiness.stuck) {
             Some(reason) => Err(EndpointError::needs_kernel(reason)),
@@ -183,9 +190,9 @@ impl<P: FlowPort> TcpBypassEndpoint<P> {
         let until = Instant::now() + CLOSING_MOST;
         let id = carried.id();
         // What cannot be told the far end finds out by itself.
-        let _ = self.way.stack.tcp_shutdown(id, monotonic_raw_ns());
+        let _ = self.way.stack.tcp_shutdown(id, self.way.clock.now_ns());
         while !self.way.stack.tcp_is_finished(id) && Instant::now() < until {
-            if self.way.transmit(monotonic_raw_ns()).and_then(|()| self.way.look()).is_err() {
+            if self.way.transmit().and_then(|()| self.way.look()).is_err() {
                 return;
             }
         }
@@ -199,7 +206,7 @@ impl<P: FlowPort> Endpoint for TcpBypassEndpoint<P> {
         self.message[..n].copy_from_slice(&sequence.to_le_bytes()[..n]);
         let mut written_bytes = 0;
         loop {
-            let now_ns = monotonic_raw_ns();
+            let now_ns = self.way.clock.now_ns();
             let carried = self.carried.as_ref().ok_or(EndpointError::Closed)?;
             let rest = &self.message[written_bytes..];
             match self.way.stack.tcp_write(carried.id(), now_ns, rest, false) {
@@ -207,7 +214,7 @@ impl<P: FlowPort> Endpoint for TcpBypassEndpoint<P> {
                 Err(TcpCallError::WouldBlock) => self.see_to_timers()?,
                 Err(_) => return Err(EndpointError::Closed),
             }
-            self.way.transmit(now_ns)?;
+            self.way.transmit_at(now_ns)?;
             if written_bytes == self.message.len() {
                 return Ok(());
             }
@@ -228,7 +235,7 @@ impl<P: FlowPort> Endpoint for TcpBypassEndpoint<P> {
                     return Ok(Some(arrival));
                 }
                 // Of a message in many segments: acknowledgements are due, or the window was opened.
-                self.way.transmit(monotonic_raw_ns())?;
+                self.way.transmit()?;
                 continue;
             }
             polls += 1;
@@ -253,8 +260,9 @@ impl<P: FlowPort> Endpoint for TcpBypassEndpoint<P> {
 impl<P: FlowPort> Drop for TcpBypassEndpoint<P> {
     fn drop(&mut self) {
         let Some(carried) = self.carried.take() else { return };
+        let now_ns = self.way.clock.now_ns();
         // One that is neither's now is closed with its socket, and the far end hears of that when it next sends.
-        if let Err((_, Some(carried))) = carried.release(&self.shadow, &mut self.way.stack, monotonic_raw_ns()) {
+        if let Err((_, Some(carried))) = carried.release(&self.shadow, &mut self.way.stack, now_ns) {
             self.close(&carried);
         }
         let _ = self.way.port.leave(self.flow);

@@ -219,6 +219,11 @@ impl<H: Host> Engine<H> {
         has_sent
     }
 
+    #[inline]
+    pub(crate) const fn has_endings(&self) -> bool {
+        !self.kernels_segments.endings.is_empty()
+    }
+
     /// Segments that end connections, which are to be released now.
     #[inline]
     pub(crate) fn take_endings(&mut self) -> Vec<Ending> {

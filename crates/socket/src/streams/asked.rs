@@ -2,7 +2,6 @@
 
 use nearwire_agent::adoption::Set;
 use nearwire_stack::TcpInfo;
-use nearwire_sys::tsc::monotonic_raw_ns;
 
 use super::options::StreamOptions;
 use crate::epoll::Events;
@@ -39,8 +38,9 @@ impl<H: Host> Sockets<H> {
         // These are not the program's to say.
         options.tcp.tells_bulk = before.tells_bulk;
         (options.tcp.device_cuts, options.tcp.device_joins) = (before.device_cuts, before.device_joins);
+        let now_ns = self.time().exact_ns();
         if let Some(engine) = self.engine() {
-            engine.stack().tcp_configure(connection, monotonic_raw_ns(), |of_stack| *of_stack = options.tcp);
+            engine.stack().tcp_configure(connection, now_ns, |of_stack| *of_stack = options.tcp);
         }
         if let Some(stream) = self.streams.get_mut(fd) {
             stream.options = options;

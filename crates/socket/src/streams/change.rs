@@ -9,7 +9,6 @@ use nearwire_frames::steering::{ExactFlow, Transport};
 use nearwire_stack::{NeedsKernel, TcpReadiness};
 use nearwire_sys::descriptor::Descriptor;
 use nearwire_sys::tcp_repair::Repair;
-use nearwire_sys::tsc::monotonic_raw_ns;
 use rustix::net::sockopt::socket_keepalive;
 
 use super::due::{Pace, StreamsDue};
@@ -222,9 +221,9 @@ impl<H: Host> Sockets<H> {
         engine.open_connection(flow, socket)?;
         // Before, as the kernel's sets would tell that it is disconnected for a moment.
         self.sets.accelerated(id, Events::empty());
-        let (host, page) = (self.host.clone(), self.page.clone());
+        let (host, page, now_ns) = (self.host.clone(), self.page.clone(), self.time_anew().exact_ns());
         let Some(engine) = self.engine() else { return Err(Reason::EngineFailed.into()) };
-        match carry(&host, &page, engine, shadow, &options) {
+        match carry((&host, &page), engine, shadow, &options, now_ns) {
             Ok(carried) => {
                 let calls_before = self.calls_served(fd);
                 let stream =
@@ -361,11 +360,12 @@ impl<H: Host> Sockets<H> {
         let Some(stream) = self.streams.take(fd) else { return };
         let Stream { id: socket, shadow, inode, carried, flow, .. } = *stream;
         let (id, set, host) = (carried.id(), carried.set(), self.host.clone());
+        let now_ns = self.time_anew().exact_ns();
         let Some(engine) = self.engine() else { return };
         engine.unwatch_shadow(shadow);
         let privileges = |asked| host.set_privileged(shadow, asked);
         let how = if matches!(next, Next::GoOn) { Repair::Thaw } else { Repair::ThawSilently };
-        let released = carried.release_by(shadow, engine.stack(), monotonic_raw_ns(), how, &privileges);
+        let released = carried.release_by(shadow, engine.stack(), now_ns, how, &privileges);
         if let Err((why, _)) = released {
             self.page.count(Counter::ConnectionsLost, u64::from(matches!(why, CarryError::Kernel(_))));
             // It has ended, or is nobody's: the agent tells the far end when its socket is closed. What the kernel refuses here it refused before.
@@ -427,12 +427,12 @@ impl<H: Host> Sockets<H> {
     }
 
     /// How long a thread may sleep until something of a connection is due; `None`: as long as it likes.
-    pub fn streams_due_within(&self) -> Option<Duration> {
+    pub fn streams_due_within(&mut self) -> Option<Duration> {
         if !self.streams.are_carried() {
             return None;
         }
         let due_ns = self.engine_ref()?.stack_ref().next_deadline()?;
-        Some(Duration::from_nanos(due_ns.saturating_sub(monotonic_raw_ns())))
+        Some(Duration::from_nanos(due_ns.saturating_sub(self.time().exact_ns())))
     }
 }
 
@@ -464,14 +464,14 @@ impl ToRelease {
 
 /// Has the stack carry a connection whose flow is open.
 fn carry<H: Host>(
-    host: &H,
-    page: &Writer,
+    (host, page): (&H, &Writer),
     engine: &mut Engine<H>,
     shadow: Descriptor,
     options: &StreamOptions,
+    now_ns: u64,
 ) -> Result<Carried, NotAdopted> {
     let privileges = |asked| host.set_privileged(shadow, asked);
-    let carried = Carried::adopt_by(shadow, engine.stack(), options.tcp, monotonic_raw_ns(), &privileges);
+    let carried = Carried::adopt_by(shadow, engine.stack(), options.tcp, now_ns, &privileges);
     let carried = carried.inspect_err(|error| {
         let is_lost = matches!(error, CarryError::Kernel(AdoptionError::Lost { .. }));
         page.count(Counter::ConnectionsLost, u64::from(is_lost));

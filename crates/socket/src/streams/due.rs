@@ -39,6 +39,12 @@ impl StreamsDue {
         self.0.due_ns.store(next_ns.unwrap_or(u64::MAX), Relaxed);
     }
 
+    /// The next deadline is the one that was known.
+    #[inline]
+    pub(super) fn driven_still(&self, now_ns: u64) {
+        self.0.driven_ns.store(now_ns, Relaxed);
+    }
+
     /// How long the timer thread, which last looked at connections at `looked_ns`, may sleep without looking; `None`: it has to look.
     #[must_use]
     pub fn sleep_without_looking(&self, looked_ns: u64) -> Option<Duration> {

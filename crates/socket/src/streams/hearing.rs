@@ -9,7 +9,6 @@ use std::time::Duration;
 use nearwire_frames::FlowSocket;
 use nearwire_frames::steering::ExactFlow;
 use nearwire_sys::tcp_repair;
-use nearwire_sys::tsc::monotonic_raw_ns;
 
 use super::change::NotAdopted;
 use crate::host::Host;
@@ -61,12 +60,13 @@ impl<H: Host> Sockets<H> {
             }
         }
         let heard = self.engine().ok_or(Reason::EngineFailed).and_then(|engine| engine.hears_connection(flow, socket));
+        let now_ns = self.time().exact_ns();
         let is_missed = match (heard, self.streams.hearing.get_mut(&fd)) {
             (Ok(Some(true)), _) => {
                 self.streams.hearing.remove(&fd);
                 return Ok(());
             }
-            (Ok(Some(false)), Some(hearing)) => hearing.missed(monotonic_raw_ns()),
+            (Ok(Some(false)), Some(hearing)) => hearing.missed(now_ns),
             // A port that rested is awake some ms later.
             (Ok(_), _) => false,
             (Err(reason), _) => {

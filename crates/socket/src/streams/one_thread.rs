@@ -6,7 +6,6 @@
 
 use std::collections::HashSet;
 
-use nearwire_sys::tsc::monotonic_raw_ns;
 use rustix::process::Pid;
 use rustix::thread::gettid;
 
@@ -137,7 +136,8 @@ impl<H: Host> Sockets<H> {
             return false;
         }
         let calls_served = self.streams.are_carried().then(|| self.page.counted(Counter::CallsServed));
-        let calls = match self.streams.one_thread.ask(fd, gettid(), calls_served, monotonic_raw_ns()) {
+        let now_ns = self.time().exact_ns();
+        let calls = match self.streams.one_thread.ask(fd, gettid(), calls_served, now_ns) {
             Told::Adopt => return false,
             Told::Another => CALLS,
             Told::Several => {

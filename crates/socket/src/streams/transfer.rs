@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use nearwire_stack::{TcpCallError, TcpError};
-use nearwire_sys::tsc::monotonic_raw_ns;
 
 use super::change::{Next, ToRelease};
 use crate::direct;
@@ -93,7 +92,10 @@ impl<H: Host> Sockets<H> {
                 }
                 crate::wait::count_message_by_one_of(self.streams.by_id.len());
                 // What was read may have opened the window.
-                self.transmit_streams(monotonic_raw_ns());
+                if self.engine_ref().is_some_and(|engine| engine.stack_ref().tcp_is_unsettled()) {
+                    let now_ns = self.time().exact_ns();
+                    self.transmit_streams(now_ns);
+                }
                 StreamCall::Done(result)
             }
             (Err(TcpCallError::Ended(error)), _) => self.ended(fd, error).unwrap_or(StreamCall::Kernel),
@@ -117,7 +119,7 @@ impl<H: Host> Sockets<H> {
     fn write_stream(&mut self, fd: i32, data: &[u8], more: bool) -> StreamCall<usize> {
         let Some(stream) = self.streams.get(fd) else { return StreamCall::Kernel };
         let (id, options, slot) = (stream.carried.id(), stream.options, stream.id.index());
-        let now_ns = monotonic_raw_ns();
+        let now_ns = self.time().exact_ns();
         let Some(engine) = self.engine() else { return StreamCall::Kernel };
         match engine.stack().tcp_write(id, now_ns, data, more) {
             Ok(count) => {
@@ -185,7 +187,7 @@ impl<H: Host> Sockets<H> {
         if !self.streams.are_carried() {
             return false;
         }
-        let now_ns = monotonic_raw_ns();
+        let now_ns = self.time().exact_ns();
         if let Some(engine) = self.engine() {
             engine.stack().tcp_time(now_ns);
         }
@@ -201,7 +203,8 @@ impl<H: Host> Sockets<H> {
     /// After frames were taken in: what is due of connections leaves, and threads hear of them.
     #[inline]
     pub(crate) fn follow_streams(&mut self) {
-        self.follow_streams_at(monotonic_raw_ns());
+        let now_ns = self.time().exact_ns();
+        self.follow_streams_at(now_ns);
     }
 
     /// The same by a time that was just read.
@@ -209,6 +212,10 @@ impl<H: Host> Sockets<H> {
     fn follow_streams_at(&mut self, now_ns: u64) {
         self.engine().into_iter().for_each(Engine::give_late_segments);
         if !self.streams.are_carried() {
+            return;
+        }
+        if self.are_streams_idle(now_ns) {
+            self.streams.due.driven_still(now_ns);
             return;
         }
         self.transmit_streams(now_ns);
@@ -224,6 +231,13 @@ impl<H: Host> Sockets<H> {
                 ToRelease::Bulk => self.release_for_bulk(fd),
             }
         }
+    }
+
+    /// Whether there is nothing to do: so it is in nearly every turn of a thread that spins.
+    #[inline]
+    fn are_streams_idle(&self, now_ns: u64) -> bool {
+        let is_idle = |engine: &Engine<H>| engine.stack_ref().tcp_is_idle(now_ns) && !engine.has_endings();
+        self.streams.to_release.is_empty() && self.engine_ref().is_some_and(is_idle)
     }
 
     /// Tells sets and threads what happened to connections. Before a connection is given back too: of what its sets had told the kernel's tell nothing, and

@@ -5,7 +5,6 @@
 use std::net::SocketAddr;
 
 use nearwire_stack::NeedsKernel;
-use nearwire_sys::tsc::monotonic_raw_ns;
 
 use super::change::{CALLS_UNTIL_TRIED_AGAIN, CONNECTION_TOKEN, NotAdopted};
 use crate::config::Adopt;
@@ -64,7 +63,7 @@ impl<H: Host> Sockets<H> {
             self.streams.without_agent_since_ns = None;
             return false;
         }
-        let now_ns = monotonic_raw_ns();
+        let now_ns = self.time().exact_ns();
         let since_ns = *self.streams.without_agent_since_ns.get_or_insert(now_ns);
         now_ns.saturating_sub(since_ns) < AGENT_AWAITED_NS
     }
@@ -105,13 +104,14 @@ impl<H: Host> Sockets<H> {
             return false;
         }
         let fd = (token & !CONNECTION_TOKEN).cast_signed();
+        let now_ns = self.time().exact_ns();
         let Sockets { streams, engine, .. } = self;
         let mut comes_another_way = false;
         if let (Some(stream), EngineState::Open(engine)) = (streams.get_mut(fd), engine) {
             let before = stream.carried.id();
             let has_heard = engine.stack_ref().tcp_has_heard(before);
             // What cannot be merged the release does.
-            let merged = stream.carried.merge_slipped(stream.shadow, engine.stack(), monotonic_raw_ns());
+            let merged = stream.carried.merge_slipped(stream.shadow, engine.stack(), now_ns);
             let merged_bytes = merged.unwrap_or(0);
             stream.slips = if has_heard { 0 } else { stream.slips } + u32::from(merged_bytes > 0);
             comes_another_way = stream.slips > 1 || (!has_heard && merged_bytes > SLIPPED_MOST_BYTES);
