@@ -7,10 +7,10 @@ mod common;
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use common::measuring::Place;
-use common::{code, errors, may_run, text};
+use common::{assert_says, code, errors, may_run, text};
 
 /// The state of a unit is in the file where the kernel would show whether its group has a process.
 const SYSTEMCTL: &str = r#"#!/bin/sh
@@ -87,4 +87,55 @@ cat $irqbalance";
     let said = on_host(&place, script);
     assert!(said.starts_with("populated 0\n") && said.ends_with("populated 1\n"), "{said}");
     assert!(!place.has_journal());
+}
+
+#[test]
+fn mtu_is_not_switched_under_the_paths_of_a_cable() {
+    if !may_run() {
+        return;
+    }
+    let place = Place::new(&[("nic.mtu", "equal = 1400".to_owned())]);
+    let output = place.measure(&["udp/spin", "--yes", "--quiet"]).output().unwrap();
+    assert_says(&output, 0, &[]);
+    let said = text(&output);
+    assert!(said.contains("Nothing to measure") && said.contains("nic.mtu[nw0]  it can interrupt the cable"), "{said}");
+}
+
+/// On a host of its own an interface has the default route, and another one leads to whoever works there. A veth has no device, which
+/// the interfaces that are chosen without a name have.
+const HOST_WITH_THREE_INTERFACES: &str = "\
+set -e
+for name in wa wb wc; do
+    ip link add $name type veth peer name ${name}1; ip link set $name up; ip link set ${name}1 up
+done
+ip address add 192.0.2.1/24 dev wa
+ip address add 198.51.100.1/24 dev wb
+ip route add default via 192.0.2.9
+mount -t sysfs none /sys
+for name in wa wb wc; do
+    own=/sys/devices/virtual/net/$name; index=$(cat $own/ifindex)
+    mount -t tmpfs none $own; mkdir $own/device; echo $index > $own/ifindex
+done
+SSH_CONNECTION='198.51.100.7 50022 198.51.100.1 22' \
+    $NEARWIRE tune measure --profile profile.toml --journal journal --quiet --figure '([0-9]+)' -- echo 1 || echo left with $?";
+
+#[test]
+fn interfaces_that_carry_the_default_route_or_the_callers_connection_are_left_alone() {
+    if !may_run() {
+        return;
+    }
+    let place = Place::new(&[("nic.tx-queue-length", "equal = 77".to_owned())]);
+    let mut host = Command::new("unshare");
+    host.args(["-n", "-m", "sh", "-c", HOST_WITH_THREE_INTERFACES]).env("NEARWIRE", common::NEARWIRE);
+    let output = host.stdin(Stdio::null()).current_dir(place.directory()).output().unwrap();
+    let said = text(&output);
+    for words in [
+        "nic.tx-queue-length[wa]  it carries the default route, so it is left alone",
+        "nic.tx-queue-length[wb]  your connection comes in by it, so it is left alone",
+        "1 setting to measure",
+        "nic.tx-queue-length[wc]  1000 -> 77",
+    ] {
+        assert!(said.contains(words), "no '{words}' in {said}{}", errors(&output));
+    }
+    assert!(said.ends_with("left with 2\n"), "nobody said yes: {said}");
 }
