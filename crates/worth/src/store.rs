@@ -1,4 +1,4 @@
-//! Results that are kept: one file for each kind of host (processor, driver of the interface, kernel), so that `nearwire check` can tell what
+//! Results that are kept: one file for each kind of host (processor, driver and device of the interface, kernel), so that `nearwire check` can tell what
 //! a setting was worth on this one.
 
 use std::collections::BTreeMap;
