@@ -95,6 +95,34 @@ fn differences_are_told_worst_first_with_reason_and_fix_and_exit_with_1() {
 }
 
 #[test]
+fn worst_difference_gives_the_exit_code_that_was_asked_for() {
+    // vm.swappiness weighs high and boot.isolcpus medium.
+    let (both, medium, none) = (host("60\n", "quiet\n"), host("1\n", "quiet\n"), host("1\n", "isolcpus=2,3\n"));
+    for (codes, of_both, of_medium) in [
+        ("medium=10,low=0", 1, 10),
+        ("medium=0", 1, 0),
+        ("high=20", 20, 1),
+        ("low=30", 1, 1),
+        ("high=9,medium=9,medium=0", 9, 0),
+    ] {
+        let code = |host| check_host(host, &["--exit-code", codes]).status.code();
+        assert_eq!((code(&both), code(&medium), code(&none)), (Some(of_both), Some(of_medium), Some(0)), "{codes}");
+        let said = stdout(&check_host(&medium, &["--exit-code", codes]));
+        assert!(said.contains("boot.isolcpus"), "{codes}: {said}");
+    }
+    let fleet = |codes: &str| {
+        let [both, medium] = [&both, &medium].map(|host| host.path().to_str().unwrap());
+        check(&["--profile", &format!("{both}/profile.toml"), "--exit-code", codes, both, medium]).status.code()
+    };
+    assert_eq!((fleet("high=20"), fleet("high=0")), (Some(20), Some(0)));
+    for wrong in ["medium", "medium=", "medium=3", "medium=130", "middle=10", "=1"] {
+        let output = check_host(&both, &["--exit-code", wrong]);
+        assert_eq!(output.status.code(), Some(2), "{wrong}");
+        assert!(stderr(&output).contains("--exit-code"), "{}", stderr(&output));
+    }
+}
+
+#[test]
 fn json_has_every_finding_and_the_counts() {
     let host = host("60\n", "isolcpus=2-3\n");
     let output = check_host(&host, &["--json"]);

@@ -7,6 +7,7 @@ mod common;
 use std::process::{Child, Command, Output};
 use std::time::{Duration, Instant};
 
+use common::measuring::Place;
 use common::{assert_says, code, command, errors, kill, may_run, record, start_and_hear, text};
 use nearwire_lab::{Cable, Namespace, VirtualCable, VirtualCableOptions};
 use rustix::process::Signal;
@@ -199,5 +200,36 @@ fn settings_of_this_host_are_varied_towards_another_whose_own_stay() {
     let route = format!("ip route add default via {}", cable.far().ipv4);
     assert_eq!(code(&on_host(near, &["sh", "-c", &route])), Some(0));
     assert_says(&on_host(near, &words), 2, &["nic.offload.gro of nw0", "default route"]);
+    assert_eq!((values(near), values(far)), before);
+}
+
+#[test]
+fn measurement_towards_another_host_leaves_alone_what_resets_the_link_or_is_in_use() {
+    if !may_run() {
+        return;
+    }
+    let cable = VirtualCable::lay(VirtualCableOptions::default()).unwrap();
+    let (near, far) = (&cable.near().namespace, &cable.far().namespace);
+    let before = (values(near), values(far));
+    let listen = format!("{}:0", cable.far().ipv4);
+    let responder = far.enter(|| Responder::listen(&mut command(&["responder", "--listen", &listen]))).unwrap();
+    let wishes = [("nic.channels.rx", "equal = 1"), ("nic.offload.gro", "equal = true")];
+    let place = Place::new(&wishes.map(|(setting, wanted)| (setting, wanted.to_owned())));
+    let [profile, journal] = ["profile.toml", "journal"].map(|name| place.path(name));
+    let mut words = [&[common::NEARWIRE, "tune", "measure"], &responder.bench(&["udp/block"])[..]].concat();
+    words.extend(["--profile", profile.to_str().unwrap(), "--journal", journal.to_str().unwrap(), "--quiet"]);
+
+    // Without an answer nothing is measured, and what would be is told.
+    let asked = on_host(near, &words);
+    assert_eq!(code(&asked), Some(2), "{}{}", text(&asked), errors(&asked));
+    for told in ["1 setting to measure", "nic.offload.gro[nw0]  ", "nic.channels.rx[nw0]  it resets the link"] {
+        assert!(text(&asked).contains(told), "no '{told}' in {}", text(&asked));
+    }
+    let route = format!("ip route add default via {}", cable.far().ipv4);
+    assert_eq!(code(&on_host(near, &["sh", "-c", &route])), Some(0));
+    let refused = on_host(near, &words);
+    assert_says(&refused, 0, &[]);
+    assert!(text(&refused).contains("Nothing to measure"), "{}", text(&refused));
+    assert!(text(&refused).contains("nic.offload.gro[nw0]  it carries the default route"), "{}", text(&refused));
     assert_eq!((values(near), values(far)), before);
 }

@@ -6,48 +6,14 @@
 mod common;
 
 use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Output, Stdio};
+use std::path::Path;
+use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
+use common::measuring::Place;
 use common::{assert_says, code, command, errors, kill, may_run, nearwire, text};
 use rustix::process::Signal;
 use serde_json::Value;
-use tempfile::TempDir;
-
-/// A profile of the test's own, with a journal and results beside it.
-struct Place(TempDir);
-
-impl Place {
-    fn new(wishes: &[(&str, String)]) -> Self {
-        let place = Self(tempfile::tempdir().unwrap());
-        let mut profile = "purpose = 'A test'\n".to_owned();
-        for (setting, wanted) in wishes {
-            profile += &format!("[[wish]]\nsetting = '{setting}'\n{wanted}\nreason = 'A test.'\nsource = 'A test'\n");
-        }
-        fs::write(place.path("profile.toml"), profile).unwrap();
-        place
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.0.path().join(name)
-    }
-
-    fn measure(&self, words: &[&str]) -> std::process::Command {
-        let mut command = command(&["tune", "measure"]);
-        command.args(words).arg("--profile").arg(self.path("profile.toml"));
-        command.arg("--journal").arg(self.path("journal")).arg("--results").arg(self.path("results"));
-        command
-    }
-
-    fn revert(&self) -> Output {
-        command(&["tune", "revert", "--yes", "--journal"]).arg(self.path("journal")).output().unwrap()
-    }
-
-    fn has_journal(&self) -> bool {
-        self.path("journal/journal").exists()
-    }
-}
 
 /// A value of this host.
 struct HostValue {
@@ -356,7 +322,7 @@ fn interfaces_of_a_loopback_cable_have_their_values_back_after_a_kill_and_a_reve
     let place = Place::new(&[("nic.rps-cpus", "cpus-equal = '1'".to_owned())]);
     let mut host = std::process::Command::new("unshare");
     host.args(["-n", "-m", "sh", "-c", KILLED_ON_A_LOOPBACK_CABLE]).env("NEARWIRE", common::NEARWIRE);
-    let output = host.current_dir(place.0.path()).output().unwrap();
+    let output = host.current_dir(place.directory()).output().unwrap();
     let said = text(&output);
     assert!(said.ends_with("as before\n") && !said.contains("not written"), "{said}{}", errors(&output));
     assert!(!place.has_journal());

@@ -66,9 +66,14 @@ impl Copy {
 
     /// As systemd would: notes how it was called, and starts the command as no child of the caller.
     fn with_systemd(self) -> Self {
+        self.with_systemd_whose_units_have("")
+    }
+
+    /// `redirection` as for a shell.
+    fn with_systemd_whose_units_have(self, redirection: &str) -> Self {
         let called = self.directory.path().join("called");
         self.stand_in_for_systemd_run(&format!(
-            "printf '%s\\n' \"$@\" > {}\nwhile [ \"$1\" != -- ]; do shift; done\nshift\nsetsid -f \"$@\"\nexec sleep 60",
+            "printf '%s\\n' \"$@\" > {}\nwhile [ \"$1\" != -- ]; do shift; done\nshift\nsetsid -f \"$@\" {redirection}\nexec sleep 60",
             called.display()
         ));
         self
@@ -494,6 +499,23 @@ fn guardian_that_systemd_started_tells_how_it_ended() {
     let output = session.wait_with_output().unwrap();
     assert_eq!(code(&output), Some(0));
     assert!(text(&output).contains("Confirmed: the values stay."), "{}", text(&output));
+}
+
+#[test]
+fn guardian_whose_output_fails_waits_for_the_confirmation_and_puts_everything_back_without_one() {
+    if !may_run() {
+        return;
+    }
+    let copy = Copy::of("vma").with_systemd_whose_units_have(">/dev/full");
+    let before = copy.files();
+    let timed_out = copy.tune(&["apply", "--yes", "--only", "vm.swappiness", "--confirm", "1s"]);
+    assert_says(&timed_out, 4, &["nobody confirmed within 1s", "these values were put back"]);
+    assert_same(&before, &copy, "after the time");
+    let session = in_a_session(&copy, "60s");
+    assert!(text(&copy.tune(&["status"])).contains("nearwire tune confirm"), "the guardian ended");
+    assert_says(&copy.tune(&["confirm"]), 0, &[]);
+    assert_eq!(code(&session.wait_with_output().unwrap()), Some(0));
+    assert_eq!(copy.value(SWAPPINESS), "10");
 }
 
 #[test]

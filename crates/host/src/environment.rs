@@ -27,7 +27,7 @@ pub fn environment(root: &Root, interfaces: &[String]) -> BTreeMap<String, Readi
 pub fn host_environment(root: &Root) -> BTreeMap<String, Reading> {
     let files = HostFiles::new(root);
     let readings = recorded().filter_map(|setting| {
-        let reading = files.read(setting.read)?;
+        let reading = files.read_setting(setting)?;
         Some((setting.id.to_owned(), reading))
     });
     readings.collect()
@@ -83,7 +83,7 @@ pub(crate) fn read_settings_and<T>(
             later = Some((readings.len(), *setting));
             continue;
         }
-        match files.read(setting.read) {
+        match files.read_setting(setting) {
             Some(reading) => readings.push((setting.id.to_owned(), reading)),
             None => {
                 let ReadFrom::Nic(fact) = setting.read else { continue };
@@ -93,7 +93,7 @@ pub(crate) fn read_settings_and<T>(
     }
     let done = meanwhile();
     if let Some((at, setting)) = later
-        && let Some(reading) = files.read(setting.read)
+        && let Some(reading) = files.read_setting(setting)
     {
         readings.insert(at, (setting.id.to_owned(), reading));
     }

@@ -13,12 +13,14 @@
 //! * [`subject`]: what is run under both values, a path of `nearwire bench` or a command;
 //! * [`switch`]: values of a host, by way of its journal; [`cable_host`]: the host and the ends of a cable;
 //! * [`store`]: results by host, for `nearwire check`;
+//! * [`never`]: what is switched by neither;
 //! * [`vary`]: the values of `nearwire bench --vary`; [`noise`]: what disturbs the CPUs of a measurement.
 #![forbid(unsafe_code)]
 
 pub mod cable_host;
 pub mod estimate;
 pub mod interacts;
+pub mod never;
 pub mod noise;
 pub mod result;
 pub mod rounds;

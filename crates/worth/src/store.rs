@@ -1,4 +1,4 @@
-//! Results that are kept: one file for each kind of host (processor, driver of the interface, kernel), so that `nearwire check` can tell what
+//! Results that are kept: one file for each kind of host (processor, driver and device of the interface, kernel), so that `nearwire check` can tell what
 //! a setting was worth on this one.
 
 use std::collections::BTreeMap;
@@ -35,13 +35,8 @@ impl Kind {
     /// Of this host with an interface, seen in the calling thread's network namespace.
     #[must_use]
     pub fn of(root: &Root, interface: &str, driver: &str) -> Self {
-        let id = |file: &str| {
-            let text = root.read(&format!("/sys/class/net/{interface}/device/{file}")).ok();
-            text.map(|text| text.trim().trim_start_matches("0x").to_owned()).filter(|text| !text.is_empty())
-        };
-        let nic = id("vendor").zip(id("device")).map(|(vendor, device)| format!("{vendor}:{device}"));
         let (cpu, kernel) = host(root);
-        Self { cpu, driver: driver.to_owned(), nic: nic.unwrap_or_else(|| "virtual".to_owned()), kernel }
+        Self { cpu, driver: driver.to_owned(), nic: device(root, interface), kernel }
     }
 
     fn file(&self, directory: &Path) -> PathBuf {
@@ -49,6 +44,17 @@ impl Kind {
         let safe = |c: char| if c.is_ascii_alphanumeric() || "._-".contains(c) { c } else { '-' };
         directory.join(name.chars().map(safe).collect::<String>())
     }
+}
+
+/// The device of an interface, `vendor:device`; `virtual` without one.
+#[must_use]
+pub fn device(root: &Root, interface: &str) -> String {
+    let id = |file: &str| {
+        let text = root.read(&format!("/sys/class/net/{interface}/device/{file}")).ok();
+        text.map(|text| text.trim().trim_start_matches("0x").to_owned()).filter(|text| !text.is_empty())
+    };
+    let both = id("vendor").zip(id("device"));
+    both.map_or_else(|| "virtual".to_owned(), |(vendor, device)| format!("{vendor}:{device}"))
 }
 
 /// Processor and kernel.
@@ -150,10 +156,11 @@ impl Store {
         Self { files: here.map(|file| (file.kind, file.settings)).collect() }
     }
 
-    /// What is known of a setting: of one of interfaces with this driver only, of others on whatever cable, the newest.
+    /// What is known of a setting: of one of interfaces with this driver and [`device()`] only, as another device of the same driver may
+    /// differ; of others on whatever cable, the newest.
     #[must_use]
-    pub fn of(&self, id: &str, driver: Option<&str>) -> Option<(&Kind, &Known)> {
-        let fits = |kind: &Kind| driver.is_none_or(|driver| kind.driver == driver);
+    pub fn of(&self, id: &str, interface: Option<(&str, &str)>) -> Option<(&Kind, &Known)> {
+        let fits = |kind: &Kind| interface.is_none_or(|(driver, nic)| kind.driver == driver && kind.nic == nic);
         let known = self.files.iter().filter(|(kind, _)| fits(kind));
         known.filter_map(|(kind, of)| Some((kind, of.get(id)?))).max_by_key(|(_, known)| known.unix_s)
     }
@@ -186,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn results_are_found_on_the_same_kind_of_host_and_by_driver() {
+    fn results_are_found_on_the_same_kind_of_host_and_by_driver_and_device() {
         let directory = tempfile::tempdir().unwrap();
         let store = directory.path().join("a/b");
         let empty = tempfile::tempdir().unwrap();
@@ -198,8 +205,10 @@ mod tests {
         keep(&store, &kind("mlx5_core", "unknown"), &measured("vm.swappiness", "2"), 7).unwrap();
         fs::write(store.join("broken.json"), "{").unwrap();
         let store = Store::open(&store, &root);
-        assert_eq!(store.of("nic.rps-cpus", Some("ice")).map(|(_, known)| known.unix_s), Some(5));
-        assert!(store.of("nic.rps-cpus", Some("mlx5_core")).is_none());
+        let of = |driver, nic| store.of("nic.rps-cpus", Some((driver, nic))).map(|(_, known)| known.unix_s);
+        assert_eq!(of("ice", "8086:1572"), Some(5));
+        assert_eq!(of("mlx5_core", "8086:1572"), None);
+        assert_eq!(of("ice", "8086:159b"), None, "another model with the same driver");
         assert_eq!(store.of("vm.swappiness", None).map(|(_, known)| known.to.as_str()), Some("2"));
         assert!(store.of("vm.stat_interval", None).is_none(), "of another kernel");
     }

@@ -17,21 +17,16 @@ use std::str::FromStr;
 
 use nearwire_host::change::{Change, Located, NotAtRunTime, RootHost, Scope, targets};
 use nearwire_host::journal::{HostIdentity, Journal};
-use nearwire_host::{Disruption, LatencyRequest, ReadFrom, Risk, Setting, Value, Write, catalogue};
+use nearwire_host::{LatencyRequest, ReadFrom, Setting, Value, Write, catalogue};
 
 pub use error::VaryError;
 
 use crate::cable_host::CableHost;
+use crate::never::{why_never, why_no_reset};
 use crate::switch::{Command, JournalSwitch, Keep, Placed, put_leftovers_back};
 
 /// More combinations of values than this take longer than anybody waits.
 const VARIATIONS_MAX: usize = 64;
-
-/// Settings that take CPUs away from a measurement that runs on them.
-const OF_CPUS: [&str; 3] = ["cpu.smt", "cpu.isolated", "cpu.isolated.cgroup"];
-/// Settings on which hangs whether messages pass the cable at all, though none of them resets the link.
-const OF_CABLE: [&str; 5] =
-    ["nic.mtu", "nic.offload.loopback", "nic.local-loopback", "nic.offload.rx-fcs", "nic.ipoib-mode"];
 
 /// A setting and the values to measure under, in the words in which the setting is read.
 #[derive(Clone, Debug)]
@@ -238,18 +233,11 @@ impl Variations {
 }
 
 fn may_be_varied(setting: &'static Setting) -> Result<(), VaryError> {
-    let id = setting.id;
-    if setting.risk.contains(&Risk::Security) {
-        return Err(VaryError::Security { id });
-    }
-    if OF_CPUS.contains(&id) {
-        return Err(VaryError::TakesCpus { id });
-    }
     // Whether others can be written at all is answered by where they are.
-    if OF_CABLE.contains(&id) || setting.disrupts == Disruption::LinkReset {
-        return Err(VaryError::CutsCable { id });
+    match why_never(setting).or_else(|| why_no_reset(setting)) {
+        Some(why) => Err(VaryError::Never { id: setting.id, why }),
+        None => Ok(()),
     }
-    Ok(())
 }
 
 /// Values that are none of the setting are refused here; the kernel would refuse some of them in the middle of a measurement.

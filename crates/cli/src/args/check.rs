@@ -8,7 +8,7 @@ use clap::{Args, ValueEnum};
 use nearwire_host::profile::Weight;
 
 use super::HostSource;
-use super::values::{some_time, weight};
+use super::values::{exit_code, some_time, weight};
 
 /// Built-in profiles, for help texts.
 pub const PROFILES: &str = "Built-in profiles: latency, raw-frame, socket-bypass, busy-poll, mpi, nfv, bulk, and what each paper \
@@ -68,6 +68,9 @@ pub struct CheckArgs {
     /// Leave out what differs and weighs less: it is not shown and does not count for the exit code
     #[arg(long, value_name = "WEIGHT", value_parser = weight, default_value = "low")]
     pub min_weight: Weight,
+    /// Exit codes by the worst difference, 1 for a weight that is not named; 0, 1 and 5 to 125, as the others say how the command failed
+    #[arg(long, value_name = "WEIGHT=CODE", value_delimiter = ',', value_parser = exit_code)]
+    pub exit_code: Vec<(Weight, u8)>,
     /// The directory of what nearwire tune measure found, which is shown and sorted by [default: /var/lib/nearwire/worth]
     #[arg(long, value_name = "DIR", conflicts_with_all = ["sysroot", "snapshot", "hosts"])]
     pub results: Option<PathBuf>,

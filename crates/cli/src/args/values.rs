@@ -104,6 +104,19 @@ impl FromStr for ListenArg {
     }
 }
 
+/// The exit code of a difference of this weight: `medium=10`.
+pub(super) fn exit_code(text: &str) -> Result<(Weight, u8), String> {
+    let wrong = || format!("'{text}' is not a weight and an exit code, as in medium=10");
+    let (name, code) = text.split_once('=').ok_or_else(wrong)?;
+    match code.parse() {
+        Ok(code @ (0 | 1 | 5..=125)) => Ok((weight(name)?, code)),
+        Ok(code) => {
+            Err(format!("{code} would not tell a difference from a command that failed; give 0, 1 or 5 to 125"))
+        }
+        Err(_) => Err(wrong()),
+    }
+}
+
 /// A duration greater than zero, `200ms`.
 pub(super) fn some_time(text: &str) -> Result<Duration, String> {
     match humantime::parse_duration(text) {

@@ -8,6 +8,7 @@ mod text;
 
 use nearwire_host::change::RootHost;
 use nearwire_host::check::Finding;
+use nearwire_host::profile::Weight;
 
 use super::selection::Selection;
 use crate::args::check::CheckArgs;
@@ -43,9 +44,15 @@ pub fn run(args: &CheckArgs) -> Outcome {
     let mut host = RootHost::new(checked.selection.root.untraced());
     let page = if args.json { json::page(&checked, &mut host) } else { text::page(&checked, &mut host, args.all) };
     output::print_of_host(&page)?;
-    match checked.findings.iter().any(|finding| finding.outcome.is_difference()) {
-        true => Err(Failure::silent(exit::DIFFERENCE)),
-        false => Ok(()),
+    outcome(args, checked.findings.iter().filter(|one| one.outcome.is_difference()).map(|one| one.wish.weight))
+}
+
+/// The exit code for differences of these weights: that of the worst one.
+fn outcome(args: &CheckArgs, differing: impl Iterator<Item = Weight>) -> Outcome {
+    let code_of = |worst| args.exit_code.iter().rfind(|(weight, _)| *weight == worst).map(|(_, code)| *code);
+    match differing.min().map(|worst| code_of(worst).unwrap_or(exit::DIFFERENCE)) {
+        None | Some(0) => Ok(()),
+        Some(code) => Err(Failure::silent(code)),
     }
 }
 

@@ -4,6 +4,7 @@
 
 pub mod accelerated;
 pub mod emulated;
+pub mod measuring;
 pub mod pcapng;
 pub mod tuning;
 

@@ -120,12 +120,12 @@ pub(super) const SETTINGS: &[Setting] = &[
     base::limit(Area::Memory, &[Persist::Limits("memlock unlimited"), Persist::Limits("LimitMEMLOCK=infinity")])
         .row(
             "memory.lock-limit-bytes",
-            "Memory this process may lock without a capability, bytes.",
+            "Memory that nearwire, as it was started, may lock without a capability, bytes.",
             "Bypass stacks register their buffers with the device and must lock them for that.",
             ReadFrom::Computed(process::memory_lock_limit, "/proc/self/limits"),
         )
         .number("bytes")
-        .today("The limit of a shell says nothing about a service, which has LimitMEMLOCK= of its own.")
+        .today("It says nothing of other programs, whose limits are app.memory-lock-limit-bytes: a service has LimitMEMLOCK= of its own.")
         .in_record(),
     base::boot()
         .in_area(Area::Memory)

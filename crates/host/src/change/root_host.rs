@@ -150,6 +150,11 @@ impl Host for RootHost {
             }
             Target::Service { unit } => {
                 let verb = if word == "running" { "start" } else { "stop" };
+                // systemd starts a unit five times in ten seconds at most and then leaves it stopped, unless its count is set
+                // to zero. A unit that is not loaded has none and is refused, so that only the start tells.
+                if verb == "start" {
+                    self.systemctl(ACTION, target, ["reset-failed", unit])?;
+                }
                 match self.systemctl(ACTION, target, [verb, unit])? {
                     (true, _) => Ok(()),
                     (false, why) => Err(HostError::says(ACTION, target, format!("systemctl {verb}: {why}"))),

@@ -193,7 +193,12 @@ impl<'a> Facts<'a> {
             Condition::Driver(names) => {
                 self.drivers(interface).map(|found| found.iter().any(|driver| names.iter().any(|name| name == driver)))
             }
-            Condition::Cpu(word) => self.value("cpu.model", None).map(|model| model.contains(word.as_str())),
+            Condition::Cpu(word) => match self.reading(catalogue::setting("cpu.model")?, None) {
+                Reading::Value(model) => Some(model.contains(word.as_str())),
+                // A processor without such a name is of another architecture.
+                Reading::Unsupported => Some(false),
+                _ => None,
+            },
             Condition::BareMetal => is_guest.map(|is_guest| !is_guest),
             Condition::Guest => is_guest,
             Condition::NodesAtLeast(least) => {

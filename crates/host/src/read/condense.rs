@@ -4,7 +4,8 @@ use crate::{CpuSet, Reading};
 
 /// Makes one reading of those of several CPUs, queues or interrupts: the common one when all are
 /// equal, else `value (labels), value (labels)` in the order of first appearance. Labels that are
-/// all numbers are printed as a list with ranges. No reading at all is `Unsupported`.
+/// all numbers are printed as a list with ranges. Of readings that are all unknown the first one says why. No reading at all is
+/// `Unsupported`.
 pub(crate) fn condense(readings: Vec<(String, Reading)>) -> Reading {
     let mut groups: Vec<(Reading, Vec<String>)> = Vec::new();
     for (label, reading) in readings {
@@ -13,7 +14,8 @@ pub(crate) fn condense(readings: Vec<(String, Reading)>) -> Reading {
             None => groups.push((reading, vec![label])),
         }
     }
-    if groups.len() <= 1 {
+    if groups.len() <= 1 || groups.iter().all(|(reading, _)| matches!(reading, Reading::Unknown { .. })) {
+        groups.truncate(1);
         return groups.pop().map_or(Reading::Unsupported, |(only, _)| only);
     }
     let texts = groups.iter().map(|(reading, labels)| format!("{} ({})", word(reading), label(labels)));
@@ -73,6 +75,12 @@ mod tests {
         assert_eq!(cpus, Reading::value("a (0,2-3), b (1)"));
         let queues = condensed(&[("rx-0", "a"), ("rx-1", "b"), ("rx-2", "a")]);
         assert_eq!(queues, Reading::value("a (rx-0 rx-2), b (rx-1)"));
+    }
+
+    #[test]
+    fn unknown_readings_condensed_give_the_first_reason() {
+        let unknown = |cpu: u32| (cpu.to_string(), Reading::unknown(format!("no copy of cpu{cpu}")));
+        assert_eq!(condense((0..3).map(unknown).collect()), Reading::unknown("no copy of cpu0"));
     }
 
     #[test]

@@ -10,7 +10,7 @@ use super::{cpus, module, msr, one_line, placement, service};
 use crate::redact::redact;
 use crate::setting::ReadFrom;
 use crate::topology::{Cpu, Topology};
-use crate::{CpuSet, Reading, Root};
+use crate::{CpuSet, Reading, Root, Setting, catalogue};
 
 /// What a command line or configuration says about an option that it does not have.
 const NOT_SET: &str = "not set";
@@ -57,7 +57,17 @@ impl<'a> HostFiles<'a> {
     }
 
     /// Reads a setting; `None` for one of an interface.
-    pub(crate) fn read(&self, from: ReadFrom) -> Option<Reading> {
+    pub(crate) fn read_setting(&self, setting: &Setting) -> Option<Reading> {
+        let is_elsewhere = catalogue::is_of_x86(setting) && self.has_other_processors();
+        if is_elsewhere { Some(Reading::Unsupported) } else { self.read(setting.read) }
+    }
+
+    /// Whether the processors are none of x86, of which alone the kernel gives flags by this name.
+    fn has_other_processors(&self) -> bool {
+        self.cpuinfo().is_ok_and(|text| !text.is_empty() && field_of(text, "flags").is_none())
+    }
+
+    fn read(&self, from: ReadFrom) -> Option<Reading> {
         Some(match from {
             ReadFrom::File(path) => self.line(path),
             ReadFrom::CpuList(path) => self.with(path, |text| cpus(path, text, CpuSet::from_list)),
@@ -203,9 +213,12 @@ impl<'a> HostFiles<'a> {
     }
 
     pub(crate) fn cpuinfo_field(&self, field: &str) -> Result<&str, Reading> {
+        field_of(self.cpuinfo()?, field).ok_or(Reading::Unsupported)
+    }
+
+    fn cpuinfo(&self) -> Result<&str, Reading> {
         let read = || self.root.read_first("/proc/cpuinfo", CPUINFO_BYTES_MAX);
-        let text = borrowed(self.cpuinfo.get_or_init(read))?;
-        field_of(text, field).ok_or(Reading::Unsupported)
+        borrowed(self.cpuinfo.get_or_init(read))
     }
 
     pub(crate) fn cpu_flag(&self, flag: &str) -> Reading {

@@ -48,27 +48,15 @@ pub enum VaryError {
         /// How many are allowed.
         most: usize,
     },
-    /// It lowers security.
-    #[error("{id} lowers security, so it is never varied")]
-    Security {
-        /// The setting.
-        id: &'static str,
-    },
-    /// Messages could stop passing.
+    /// It is one that no measurement switches ([`crate::never`]).
     #[error(
-        "a change of {id} can interrupt the cable that is measured, so it is not varied; compare two runs with nearwire compare"
+        "{id} is not varied: {why}; to compare two values of it, run bench under each and give both records to nearwire compare"
     )]
-    CutsCable {
+    Never {
         /// The setting.
         id: &'static str,
-    },
-    /// CPUs could go.
-    #[error(
-        "{id} can take the CPUs away on which the measurement runs, so it is not varied; compare two runs with nearwire compare"
-    )]
-    TakesCpus {
-        /// The setting.
-        id: &'static str,
+        /// Why not.
+        why: &'static str,
     },
     /// It is one of interfaces, and there is none.
     #[error("{id} is a setting of interfaces, and this cable has none on this host that is known")]

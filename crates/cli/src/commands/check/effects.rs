@@ -8,7 +8,7 @@ use nearwire_host::check::Finding;
 use nearwire_host::{catalogue, read_settings};
 use nearwire_worth::Figure;
 use nearwire_worth::result::Worth;
-use nearwire_worth::store::{DEFAULT_DIRECTORY, Known, Store};
+use nearwire_worth::store::{DEFAULT_DIRECTORY, Known, Store, device};
 use nearwire_worth::verdict::Effect;
 use nearwire_worth::words::effect_in_words;
 use serde_json::{Value, json};
@@ -20,8 +20,8 @@ use crate::commands::selection::Selection;
 #[derive(Default)]
 pub(super) struct Effects {
     store: Store,
-    /// By interface.
-    drivers: BTreeMap<String, String>,
+    /// Driver and device of each interface.
+    devices: BTreeMap<String, (String, String)>,
 }
 
 impl Effects {
@@ -32,23 +32,25 @@ impl Effects {
             return Self::default();
         }
         let store = Store::open(&directory, &selection.root);
-        let drivers = catalogue::setting("nic.driver").map(|driver| {
+        let devices = catalogue::setting("nic.driver").map(|driver| {
             let readings = read_settings(&selection.root, &[driver], &selection.interfaces);
             let of = |(id, reading): (String, nearwire_host::Reading)| {
                 let interface = id.split_once('[')?.1.trim_end_matches(']').to_owned();
-                Some((interface, reading.as_value()?.to_owned()))
+                let nic = device(&selection.root, &interface);
+                Some((interface, (reading.as_value()?.to_owned(), nic)))
             };
             readings.into_iter().filter_map(of).collect()
         });
-        Self { store, drivers: drivers.unwrap_or_default() }
+        Self { store, devices: devices.unwrap_or_default() }
     }
 
     fn of(&self, finding: &Finding) -> Option<&Known> {
-        let driver = match &finding.interface {
-            Some(interface) => Some(self.drivers.get(interface)?.as_str()),
+        let device = match &finding.interface {
+            Some(interface) => Some(self.devices.get(interface)?),
             None => None,
         };
-        self.store.of(finding.wish.setting.id, driver).map(|(_, known)| known)
+        let device = device.map(|(driver, nic)| (driver.as_str(), nic.as_str()));
+        self.store.of(finding.wish.setting.id, device).map(|(_, known)| known)
     }
 
     /// Differences by what they gain: measured gains first, then what was not measured by weight, then what has no effect or a

@@ -11,7 +11,7 @@ use nearwire_host::check::Summary;
 use nearwire_host::check::fleet::{Member, Row, rows};
 use nearwire_host::profile::Profile;
 
-use super::leave_lighter_out;
+use super::{leave_lighter_out, outcome};
 use crate::args::HostSource;
 use crate::args::check::{CheckArgs, SelectionArgs};
 use crate::commands::selection::Selection;
@@ -54,10 +54,8 @@ pub fn run(args: &CheckArgs) -> Outcome {
     if !fleet.unreadable.is_empty() {
         return Err(Failure::silent(exit::USAGE));
     }
-    match fleet.rows.iter().any(|row| row.differing() > 0 || !fleet.unlike(row).is_empty()) {
-        true => Err(Failure::silent(exit::DIFFERENCE)),
-        false => Ok(()),
-    }
+    let differing = fleet.rows.iter().filter(|row| row.differing() > 0 || !fleet.unlike(row).is_empty());
+    outcome(args, differing.map(|row| row.weight))
 }
 
 fn read(args: &CheckArgs) -> Result<Fleet, Failure> {

@@ -10,9 +10,9 @@ use std::time::Duration;
 
 use nearwire_bench::bed::TestBed;
 use nearwire_bench::paths::PathId;
+use nearwire_host::Root;
 use nearwire_host::change::RootHost;
 use nearwire_host::journal::{HostIdentity, Journal};
-use nearwire_host::{Disruption, Root};
 use nearwire_lab::{Namespace, VirtualCableOptions};
 use nearwire_report::{ensure_writable, write_text};
 use nearwire_sys::tsc::{Clock, monotonic_raw_ns};
@@ -232,11 +232,6 @@ fn paths_failure(error: PathsError) -> Failure {
 /// Whether the far end is another host, whose settings stay as they are.
 fn is_to_another_host(cable: &CableArg) -> bool {
     matches!(cable, CableArg::Host(_))
-}
-
-/// Whether a change resets the link.
-fn resets(disruption: Disruption) -> bool {
-    disruption == Disruption::LinkReset
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Services, by a program that answers as systemctl(1) does.
+//! Services, by a program that answers as systemctl(1) does, and starts one as often as systemd does: five times.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -10,7 +10,13 @@ const SYSTEMCTL: &str = r#"#!/bin/sh
 state="$(dirname "$0")/$2"
 case "$1" in
     is-active) if [ -e "$state" ]; then echo active; else echo inactive; exit 3; fi ;;
-    start) touch "$state" ;;
+    start)
+        echo >> "$state.starts"
+        if [ "$(wc -l < "$state.starts")" -gt 5 ]; then echo "Job for $2 failed." >&2; exit 1; fi
+        touch "$state" ;;
+    reset-failed)
+        if [ ! -e "$state.starts" ]; then echo "Unit $2 not loaded." >&2; exit 1; fi
+        rm "$state.starts" ;;
     stop) if [ "$2" = stubborn.service ]; then echo "Job failed." >&2; exit 1; fi; rm -f "$state" ;;
 esac
 "#;
@@ -59,4 +65,16 @@ fn service_that_cannot_be_stopped_gives_the_words_of_systemctl() {
     let mut host = host.with_systemctl("/nonexistent/systemctl");
     let error = host.read(&unit("irqbalance.service")).unwrap_err().to_string();
     assert!(error.contains("start /nonexistent/systemctl is-active"), "{error}");
+}
+
+#[test]
+fn service_is_started_more_often_than_systemd_would_without_being_asked_to_forget() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut host = host(&directory);
+    let irqbalance = unit("irqbalance.service");
+    for _ in 0..12 {
+        host.write(&irqbalance, "stopped").unwrap();
+        host.write(&irqbalance, "running").unwrap();
+    }
+    assert_eq!(host.read(&irqbalance).as_deref(), Ok("running"));
 }

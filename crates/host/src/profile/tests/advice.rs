@@ -69,10 +69,20 @@ fn no_profile_wants_a_guest_to_be_none_or_a_switch_to_have_a_mode_of_one_make() 
 #[test]
 fn computation_on_all_cores_is_not_told_to_isolate_them() {
     let mpi = Profile::load("mpi").unwrap();
-    for id in ["cpu.isolated", "cpu.nohz_full", "kernel.config.no-hz-full", "memory.lock-limit-bytes"] {
+    for id in ["cpu.isolated", "cpu.nohz_full", "kernel.config.no-hz-full"] {
         assert_eq!(wishes(&mpi, id).count(), 0, "{id}");
     }
-    assert_eq!(wishes(&mpi, "app.memory-lock-limit-bytes").count(), 1);
+}
+
+#[test]
+fn no_profile_judges_the_lock_limit_of_nearwire_itself_in_place_of_the_programs() {
+    for profile in advising() {
+        assert_eq!(wishes(&profile, "memory.lock-limit-bytes").count(), 0, "{}", profile.name);
+    }
+    for name in ["mpi", "socket-bypass"] {
+        let profile = Profile::load(name).unwrap();
+        assert_eq!(wishes(&profile, "app.memory-lock-limit-bytes").count(), 1, "{name}");
+    }
 }
 
 #[test]

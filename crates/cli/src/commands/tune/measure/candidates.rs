@@ -9,23 +9,15 @@ use nearwire_host::check::{Day, Finding, check};
 use nearwire_host::tune::{Prepared, prepare};
 use nearwire_host::{Goal, Write};
 use nearwire_worth::cable_host::CableHost;
+use nearwire_worth::never::{why_never, why_no_reset};
 use nearwire_worth::result::Candidate;
 use nearwire_worth::switch::{Keep, Placed};
 
-use super::{is_to_another_host, resets};
+use super::is_to_another_host;
 use crate::args::tune::{ChangesArgs, MeasureArgs};
 use crate::commands::selection::Selection;
 use crate::commands::tune::{checked, in_use, sort_out};
 use crate::exit::{self, Failure, OrExit};
-
-/// Settings that are never switched while paths run: beginnings of ids, why.
-const NEVER: &[(&str, &str)] = &[
-    ("cpu.smt", "it takes CPUs offline that the paths may run on"),
-    ("cpu.online", "it takes CPUs offline that the paths may run on"),
-    ("cpu.isolated", "it takes CPUs away that the paths may run on"),
-    ("nic.vfs", "it makes interfaces anew"),
-    ("nic.bypass-only", "it takes the interface away from the kernel"),
-];
 
 /// What is measured.
 pub struct Candidates {
@@ -101,18 +93,16 @@ fn at_near_end(args: &MeasureArgs, selection: &Selection, host: &mut CableHost) 
 
 /// Why a setting is not switched, whatever the host says.
 fn never(goal: &Goal, to_another_host: bool, by_command: bool) -> Option<&'static str> {
-    let named = NEVER.iter().find(|(start, _)| goal.setting.id.starts_with(start)).map(|(_, why)| *why);
-    named.or(match goal.setting.write {
-        Write::Service => Some(
-            "systemd starts a service five times in ten seconds at most, and would leave it stopped after more; what it is worth, \
-             nearwire compare tells of two records of bench, with it and without",
-        ),
-        _ if to_another_host && resets(goal.setting.disrupts) => Some("it resets the link, which would cut the cable"),
-        _ if by_command && resets(goal.setting.disrupts) => {
-            Some("it resets the link, which would cut the command's connections")
+    let setting = goal.setting;
+    let why = match why_no_reset(setting) {
+        _ if setting.write == Write::Service && goal.value.starts_with("running") => {
+            // What irqbalance moves is no value of the service, so that nobody would move it back.
+            Some("it would be started, and what it changes then stays when it is stopped again")
         }
-        _ => None,
-    })
+        Some(_) if by_command => Some("it resets the link, which would cut the command's connections"),
+        why => why.filter(|_| to_another_host),
+    };
+    why_never(setting).or(why)
 }
 
 /// The places of a setting, or why it has none.

@@ -1,15 +1,17 @@
 //! What is going to be measured, and what it came to, as text.
 
 use std::fmt::Write as _;
+use std::time::Duration;
 
 use comfy_table::{CellAlignment, Table};
+use nearwire_host::{Write, catalogue};
 use nearwire_worth::Figure;
 use nearwire_worth::result::{Measured, OnSubject, Pair, Worth};
 use nearwire_worth::verdict::{Effect, Strictness, Verdict};
 use nearwire_worth::words::{change_in_words, effect_in_words as cell, interval_in_words};
 
-use super::Told;
 use super::candidates::Candidates;
+use super::{RUNS_OF_ROUND, Told};
 use crate::args::tune::MeasureArgs;
 use crate::output::{terminal_width, wrapped};
 
@@ -17,6 +19,8 @@ use crate::output::{terminal_width, wrapped};
 const VALUE_CHARACTERS_MAX: usize = 24;
 /// So do longer names of what was measured, which may be whole command lines.
 const SUBJECT_CHARACTERS_MAX: usize = 16;
+/// A service that looks around every ten seconds has looked twice in a run as long as this.
+const SERVICE_LOOKS_WITHIN: Duration = Duration::from_secs(20);
 /// Of a path in the table.
 const LINES_OF_PATH: usize = 2;
 
@@ -33,11 +37,30 @@ pub(super) fn before(args: &MeasureArgs, candidates: &Candidates, on: &str) -> S
     for setting in &candidates.settings {
         let _ = writeln!(text, "  {:<width$}  {} -> {}", setting.id, setting.from, setting.to);
     }
+    text += &of_services(args, candidates);
     if !candidates.left.is_empty() {
         text.push_str("\nNot measured:\n");
         list(&mut text, &candidates.left);
     }
     text
+}
+
+/// What short runs tell of services that look around every now and then.
+fn of_services(args: &MeasureArgs, candidates: &Candidates) -> String {
+    let is_service = |id: &str| catalogue::setting(id).is_some_and(|setting| setting.write == Write::Service);
+    let run = args.time / (args.rounds * RUNS_OF_ROUND);
+    let has_any = candidates.settings.iter().any(|setting| is_service(&setting.id));
+    if !has_any || run >= SERVICE_LOOKS_WITHIN || !args.command.is_empty() {
+        return String::new();
+    }
+    let longer = humantime::format_duration(SERVICE_LOOKS_WITHIN * args.rounds * RUNS_OF_ROUND);
+    let line = format!(
+        "Runs take {} ms, and what a service does less often than that is not in them, as the looks of irqbalance every 10 s: --time \
+         {longer} gives runs of {} s.",
+        run.as_millis(),
+        SERVICE_LOOKS_WITHIN.as_secs()
+    );
+    format!("\n{}\n", wrapped(&line, 0, terminal_width()))
 }
 
 fn list(text: &mut String, rows: &[(String, String)]) {
