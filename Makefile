@@ -73,9 +73,10 @@ test: namespaces $(KERNEL_FILES) $(UNPACKED)
 		NEARWIRE_REQUIRE=all cargo test --workspace
 
 # Every script of the differential runner, and generated sequences, on each stock kernel in emulated hosts: 75 minutes. Before, what `make test`
-# runs on the older of these kernels alone: ports, the command and programs on the newest.
+# runs on the older of these kernels alone: ports, the command and programs on the newest, and drivers on the oldest.
 test-kernels: namespaces $(KERNEL_FILES)
-	NEARWIRE_REQUIRE=all cargo test -p nearwire-frames -p nearwire-cli -p nearwire-preload --test ports --test live --test drivers newest -- --ignored
+	NEARWIRE_REQUIRE=all cargo test -p nearwire-frames -p nearwire-cli -p nearwire-preload --test ports --test live --test drivers -- \
+		--ignored newest linux_6_1
 	NEARWIRE_REQUIRE=all NEARWIRE_KERNEL_TESTS=all cargo test -p nearwire-preload --test differential on_stock_kernel -- \
 		--include-ignored --nocapture --test-threads=1
 

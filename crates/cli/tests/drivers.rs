@@ -6,17 +6,24 @@
 mod common;
 
 use nearwire_lab::EmulatedHost;
-use nearwire_lab::emulated_host::{HostHardware, HostNic, NicKind, SOONER, StockKernel};
+use nearwire_lab::emulated_host::{HostHardware, HostNic, NicKind, SOONER, StockKernel, is_everything_wanted};
 
 use common::emulated::booted_on_or_skip;
 use common::tuning::JOURNAL;
 
 const SOCKPERF: &str = "/usr/bin/sockperf";
+/// How calls of accelerated programs wait: one after the other by each kernel, beginning with another one; all if everything is wanted.
+const SPINS: [&str; 3] = ["50us", "0", "forever"];
+/// Of the far end of [`all_queues_receive`]: as many flows, of which the device gives each to a queue.
+const FLOWS: u32 = 16;
+
 /// Two NICs that hear each other: the number of the first, the driver, and the modes that it has.
 fn pairs(kernel: StockKernel) -> [(u32, &'static str, &'static [&'static str]); 3] {
     let of_virtio_net =
         if kernel == StockKernel::Newest { &["zero-copy", "native", "generic"][..] } else { &["native", "generic"] };
-    [(0, "virtio_net", of_virtio_net), (2, "e1000e", &["generic"]), (4, "vmxnet3", &["native", "generic"])]
+    // Its driver runs programs natively since Linux 6.6.
+    let of_vmxnet3 = if kernel == StockKernel::Linux6_1 { &["generic"][..] } else { &["native", "generic"] };
+    [(0, "virtio_net", of_virtio_net), (2, "e1000e", &["generic"]), (4, "vmxnet3", of_vmxnet3)]
 }
 
 fn hardware(kernel: StockKernel) -> HostHardware {
@@ -66,12 +73,17 @@ fn ports_carry_frames_on(kernel: StockKernel) {
         }
     }
     a_mode_that_the_driver_lacks_is_refused_by_its_name(&mut host);
-    all_queues_receive(&mut host);
-    jumbo_frames_pass(&mut host);
+    jumbo_frames_pass(&mut host, kernel);
     tags_pass_filters_and_stripping(&mut host, kernel);
     if kernel == StockKernel::Linux6_12 {
         throttled_interrupts_are_found_by_tune_measure(&mut host);
     }
+}
+
+#[test]
+#[ignore = "minutes: make test-kernels"]
+fn ports_carry_frames_on_drivers_of_linux_6_1() {
+    ports_carry_frames_on(StockKernel::Linux6_1);
 }
 
 #[test]
@@ -105,21 +117,21 @@ fn a_mode_that_the_driver_lacks_is_refused_by_its_name(host: &mut EmulatedHost) 
     );
 }
 
-/// The device chooses the queue.
-fn all_queues_receive(host: &mut EmulatedHost) {
-    let said = exits(host, &measure(0, "frame/xdp"), 0);
-    assert!(said.contains("rx queue 0+1"), "{said}");
-}
-
 /// In the modes that the drivers have at an MTU of 9000. The emulated vmxnet3 device drops frames of more than a page, those of
 /// AF_PACKET too.
-fn jumbo_frames_pass(host: &mut EmulatedHost) {
-    for (first, driver, modes) in [(0, "virtio_net", &["native", "generic"][..]), (2, "e1000e", &["generic"])] {
+fn jumbo_frames_pass(host: &mut EmulatedHost, kernel: StockKernel) {
+    // A native program may have frames of several pages since Linux 6.3, and a port has them in one buffer before Linux 6.6.
+    let (of_virtio_net, size_bytes) =
+        if kernel == StockKernel::Linux6_1 { (&["generic"][..], 3700) } else { (&["native", "generic"][..], 8000) };
+    for (first, driver, modes) in [(0, "virtio_net", of_virtio_net), (2, "e1000e", &["generic"])] {
         let mtu = |bytes| format!("for nic in {first} {}; do /bin/ip link set nic$nic mtu {bytes}; done", first + 1);
         exits(host, &mtu(9000), 0);
         for mode in modes {
-            let said =
-                exits(host, &measure(first, &format!("frame/xdp udp/bypass tcp/bypass --size 8000 --xdp {mode}")), 0);
+            let said = exits(
+                host,
+                &measure(first, &format!("frame/xdp udp/bypass tcp/bypass --size {size_bytes} --xdp {mode}")),
+                0,
+            );
             assert!(said.contains("MTU 9000") && said.contains(&format!("AF_XDP {mode}")), "{driver}, {mode}: {said}");
             assert_eq!(lost(&said), [0, 0, 0], "{driver}, {mode}: {said}");
         }
@@ -222,6 +234,8 @@ fn throttled_interrupts_are_back_after_a_kill(host: &mut EmulatedHost) {
 fn accelerated_program_exchanges_messages_on(kernel: StockKernel) {
     let library = library();
     let Some(mut host) = booted_on_or_skip(kernel, &hardware(kernel), SOONER, &[SOCKPERF, &library]) else { return };
+    let mut turns = SPINS.into_iter().cycle().skip(kernel as usize);
+    let mut spins = || if is_everything_wanted() { SPINS.to_vec() } else { turns.by_ref().take(1).collect() };
     for (first, driver, modes) in pairs(kernel) {
         for end in [first, first + 1] {
             let ip = format!("/bin/ip -n n{end}");
@@ -238,50 +252,86 @@ fn accelerated_program_exchanges_messages_on(kernel: StockKernel) {
         // Of `native` a program gets the best that the driver has.
         let modes = modes.iter().filter(|mode| !(**mode == "native" && modes.contains(&"zero-copy")));
         for (number, mode) in modes.enumerate() {
-            exchanges(&mut host, (first, driver), mode, "", 4);
+            for spin in spins() {
+                exchanges(&mut host, (first, driver), (mode, spin), "", 4);
+            }
             if number == 0 {
                 // More than the handshake and the end: in emulation a second may have twenty round trips.
-                exchanges(&mut host, (first, driver), mode, "--tcp", 30);
+                for spin in spins() {
+                    exchanges(&mut host, (first, driver), (mode, spin), "--tcp", 30);
+                }
             }
         }
     }
+    all_queues_receive(&mut host);
+}
+
+/// The device chooses the queue by the flow, and by where the host sends what goes back: this one only receives.
+fn all_queues_receive(host: &mut EmulatedHost) {
+    let last = 7000 + FLOWS;
+    let script = format!(
+        "{RUN}; for port in $(seq 7001 {last}); do echo U:10.0.0.2:$port; done >/tmp/feed; \
+         counted() {{ echo counted; /bin/ip netns exec n1 ethtool -S nic1; }}; \
+         run 1 native 0 sockperf server -f /tmp/feed -F e >/tmp/server 2>&1 & sleep 3; counted; \
+         /bin/ip netns exec n0 sockperf throughput -f /tmp/feed -F e -t 4 --mps 100 -m 64 2>&1; status=$?; sleep 1; \
+         counted; kill -INT $(pidof sockperf); wait; cat /tmp/server; exit $status"
+    );
+    let said = exits(host, &script, 0);
+    let [_, before, after] = said.splitn(3, "counted\n").collect::<Vec<_>>()[..] else { panic!("cut short: {said}") };
+    let redirected = |counted: &str, queue: u32| {
+        // Before Linux 6.11 a name begins with `rx_queue_0`.
+        let names = ["rx", "rx_queue_"].map(|begin| format!("{begin}{queue}_xdp_redirects: "));
+        let value = |line: &str| names.iter().find_map(|name| line.trim().strip_prefix(name)?.parse::<u64>().ok());
+        counted.lines().find_map(value).unwrap_or_else(|| panic!("no counter of queue {queue}: {said}"))
+    };
+    let by_queue = [0, 1].map(|queue| redirected(after, queue) - redirected(before, queue));
+    assert!(by_queue.iter().all(|frames| *frames > 0), "{by_queue:?}: {said}");
+    let served = after.lines().find_map(|line| line.strip_prefix("sockperf: Total ")?.split(' ').next()?.parse().ok());
+    let (served, frames): (Option<u64>, _) = (served, counters(after, "frames received"));
+    // The first of a flow may come before its socket is accelerated.
+    assert!(frames.len() == 1 && frames[0] + u64::from(FLOWS) >= served.unwrap(), "{by_queue:?}: {said}");
 }
 
 /// A server and a client exchange messages, both by shares of agents and in this mode, and the library counts so many frames at least.
 #[track_caller]
-fn exchanges(host: &mut EmulatedHost, pair: (u32, &str), mode: &str, tcp: &str, least: u64) {
-    let (first, driver) = pair;
+fn exchanges(host: &mut EmulatedHost, pair: (u32, &str), waits: (&str, &str), tcp: &str, least: u64) {
+    let ((first, driver), (mode, _)) = (pair, waits);
     let counts = ["frames received", "frames sent"];
     // Where others want this machine's processors too, an emulated one may not be far in this time.
-    let soon = host.run(&exchange(first, mode, tcp, 6)).unwrap();
-    let is_enough = |said: &str| counts.iter().all(|name| counters(said, name).iter().all(|count| *count >= least));
+    let soon = host.run(&exchange(first, waits, tcp, 6)).unwrap();
+    let are_enough = |counts: Vec<u64>| counts.len() == 2 && counts.iter().all(|count| *count >= least);
+    let is_enough = |said: &str| counts.iter().all(|name| are_enough(counters(said, name)));
     let mut said = soon.text();
     if is_enough(&said) {
-        assert_eq!(soon.status, 0, "{driver}, {mode}: {said}\n{}", host.console());
+        assert_eq!(soon.status, 0, "{driver}, {waits:?}: {said}\n{}", host.console());
     } else {
-        said = exits(host, &exchange(first, mode, tcp, 30), 0);
+        said = exits(host, &exchange(first, waits, tcp, 30), 0);
     }
     let words = if mode == "native" { "native copy" } else { mode };
-    assert_eq!(said.matches(&format!("queues, {words}")).count(), 2, "{driver}, {mode}: {said}");
-    assert!(said.contains("# dropped messages = 0"), "{driver}, {mode}: {said}");
-    assert!(is_enough(&said), "{driver}, {mode}: {said}");
+    assert_eq!(said.matches(&format!("queues, {words}")).count(), 2, "{driver}, {waits:?}: {said}");
+    // Of the ways of a port in the driver; a refusal of the options would be told.
+    let polling = if mode == "generic" { 0 } else { 2 };
+    assert_eq!(said.matches(", busy polling").count(), polling, "{driver}, {waits:?}: {said}");
+    assert!(!said.contains("without busy polling"), "{driver}, {waits:?}: {said}");
+    assert!(said.contains("# dropped messages = 0"), "{driver}, {waits:?}: {said}");
+    assert!(is_enough(&said), "{driver}, {waits:?}: {said}");
     let adopted = if tcp.is_empty() { &[][..] } else { &[1, 1] };
-    assert_eq!(counters(&said, "connections adopted"), adopted, "{driver}, {mode}: {said}");
+    assert_eq!(counters(&said, "connections adopted"), adopted, "{driver}, {waits:?}: {said}");
 }
+
+/// In a shell: an accelerated program at an end, in a mode, with calls that wait so.
+const RUN: &str = "run() { end=$1; mode=$2; spin=$3; shift 3; /bin/ip netns exec n$end env NEARWIRE_SPIN=$spin NEARWIRE_KERNEL_FIRST=0 \
+    NEARWIRE_ADOPT=eager NEARWIRE_MODE=$mode nearwire run --stats -- \"$@\"; }";
 
 /// A server and a client, both accelerated, for so long, and what the library says of each. For the first two seconds, in which the port is opened, there
 /// may be no message.
-fn exchange(first: u32, mode: &str, tcp: &str, seconds: u32) -> String {
+fn exchange(first: u32, (mode, spin): (&str, &str), tcp: &str, seconds: u32) -> String {
     let second = first + 1;
     let mode = if mode == "zero-copy" { "native" } else { mode };
-    let run = format!(
-        "NEARWIRE_SPIN=50us NEARWIRE_KERNEL_FIRST=0 NEARWIRE_ADOPT=eager NEARWIRE_MODE={mode} nearwire run --stats --"
-    );
     let address = format!("10.{first}.0.2");
     format!(
-        "run() {{ end=$1; shift; /bin/ip netns exec n$end env {run} \"$@\"; }}; \
-         run {second} sockperf server {tcp} -i {address} >/tmp/server 2>&1 & sleep 2; \
-         run {first} sockperf ping-pong {tcp} -i {address} -t {seconds} --data-integrity 2>&1; status=$?; \
+        "{RUN}; run {second} {mode} {spin} sockperf server {tcp} -i {address} >/tmp/server 2>&1 & sleep 2; \
+         run {first} {mode} {spin} sockperf ping-pong {tcp} -i {address} -t {seconds} --data-integrity 2>&1; status=$?; \
          kill -INT $(pidof sockperf); wait; cat /tmp/server; exit $status"
     )
 }
@@ -290,6 +340,12 @@ fn exchange(first: u32, mode: &str, tcp: &str, seconds: u32) -> String {
 fn counters(said: &str, name: &str) -> Vec<u64> {
     let lines = said.lines().filter(|line| line.trim_end().ends_with(name));
     lines.filter_map(|line| line.split_whitespace().find_map(|word| word.parse().ok())).collect()
+}
+
+#[test]
+#[ignore = "minutes: make test-kernels"]
+fn accelerated_program_exchanges_messages_on_drivers_of_linux_6_1() {
+    accelerated_program_exchanges_messages_on(StockKernel::Linux6_1);
 }
 
 #[test]

@@ -156,30 +156,6 @@ fn interface_that_takes_vlan_tags_out_is_named_with_what_to_do() {
     assert_eq!(json["vlan_tags_hidden"][0]["interface"], interface.as_str());
 }
 
-/// A kernel without VLAN interfaces skips this.
-#[test]
-fn interface_that_carries_vlans_and_takes_tags_out_is_not_usable() {
-    if !may_run() {
-        return;
-    }
-    let cable = VirtualCable::lay(VirtualCableOptions::default()).unwrap();
-    let near = cable.near();
-    let interface = &near.interface;
-    if let Err(why) = shell(&near.namespace, &format!("ip link add link {interface} name v5 type vlan id 5")) {
-        println!("SKIP {why}");
-        return;
-    }
-    let found = format!("{interface} carries VLANs (v5) and takes their tags out of frames");
-    let dry = run_in(&near.namespace, &["--dry-run"]);
-    for wanted in
-        [format!("{interface}: no: {found}; a veth with VLAN interfaces is always the kernel's"), "NOT MET".into()]
-    {
-        assert!(text(&dry).contains(&wanted), "{wanted}: {}", text(&dry));
-    }
-    let refused = run_in(&near.namespace, &["--strict"]);
-    assert!(code(&refused) == Some(3) && errors(&refused).contains(&found), "{}", errors(&refused));
-}
-
 /// A user without capabilities cannot ask for filters. That nothing was found then says nothing.
 #[test]
 fn filters_that_a_user_cannot_read_are_told_and_refuse_strict() {

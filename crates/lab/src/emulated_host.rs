@@ -28,7 +28,7 @@ pub use arguments::SOONER;
 pub use channel::HostOutput;
 pub use error::EmulatedHostError;
 pub use hardware::{HostHardware, HostNic, NicKind, PciePort, SmbiosTable};
-pub use own_tests::{OwnTests, StockKernel, is_everything_wanted, is_inside};
+pub use own_tests::{OwnTests, StockKernel, is_everything_wanted, is_inside, kernel_inside};
 pub use states::{FileChange, FileStates};
 pub use system::HostSystem;
 

@@ -15,6 +15,8 @@ use nearwire_lab::{Cable, VirtualCable, VirtualCableOptions, program_under_test}
 /// Each a socket of its own.
 const THREADS: u32 = 3;
 const ROUNDS: u32 = 20_000;
+/// Where each way to wait is tried.
+const ROUNDS_EACH: u32 = 3_000;
 
 /// Sends everything back until `is_over`.
 fn echo(socket: &UdpSocket, is_over: &AtomicBool) {
@@ -28,6 +30,10 @@ fn echo(socket: &UdpSocket, is_over: &AtomicBool) {
 
 /// Runs the program with the library on a cable with so many queues.
 fn ran(queues: u32, variables: &[(&str, &str)], way: &str, disturbances: &[&str]) -> Option<Output> {
+    ran_for(ROUNDS, queues, variables, way, disturbances)
+}
+
+fn ran_for(rounds: u32, queues: u32, variables: &[(&str, &str)], way: &str, disturbances: &[&str]) -> Option<Output> {
     if missing() {
         return None;
     }
@@ -37,7 +43,7 @@ fn ran(queues: u32, variables: &[(&str, &str)], way: &str, disturbances: &[&str]
     far.set_read_timeout(Some(Duration::from_millis(50))).unwrap();
     let at = far.local_addr().unwrap();
     let mut command = program_under_test(program);
-    command.args([way, &at.ip().to_string(), &at.port().to_string(), &THREADS.to_string(), &ROUNDS.to_string()]);
+    command.args([way, &at.ip().to_string(), &at.port().to_string(), &THREADS.to_string(), &rounds.to_string()]);
     command.args(disturbances).env("LD_PRELOAD", library()).env("NEARWIRE_STATS", "1").env("NEARWIRE_STRICT", "1");
     command.envs(variables.iter().copied());
     let is_over = AtomicBool::new(false);
@@ -103,30 +109,35 @@ fn other_thread_does_what_only_the_first_engine_can_meanwhile() {
     }
 }
 
-#[test]
-fn engines_go_on_while_another_thread_forks() {
-    for way in ["blocking", "epoll", "bursts"] {
-        let Some(output) = ran(4, &[STAYS], way, &["fork"]) else { return };
-        assert!(engines(&output) > 1, "{way}: {}", String::from_utf8_lossy(&output.stderr));
+/// Sockets stay in engines where others want the CPUs, however calls wait.
+const SPINS: [&str; 3] = ["0", "50us", "forever"];
+
+/// With every way to wait there are several engines at the end.
+#[track_caller]
+fn go_on_in_an_engine_each(ways: &[&str], disturbance: &str) {
+    for (spin, way) in SPINS.iter().flat_map(|spin| ways.iter().map(move |way| (spin, way))) {
+        let spins = [("NEARWIRE_SPIN", *spin)];
+        let Some(output) = ran_for(ROUNDS_EACH, 4, &spins, way, &[disturbance]) else { return };
+        let text = String::from_utf8_lossy(&output.stderr);
+        assert!(engines(&output) > 1, "{way} {disturbance}, spin {spin}: {text}");
     }
 }
 
 #[test]
+fn engines_go_on_while_another_thread_forks() {
+    go_on_in_an_engine_each(&["blocking", "epoll", "bursts"], "fork");
+}
+
+#[test]
 fn children_that_end_or_execute_leave_threads_an_engine_each() {
-    for way in ["blocking", "epoll"] {
-        for children in ["fork-once", "fork-twice", "exec"] {
-            let Some(output) = ran(4, &[STAYS], way, &[children]) else { return };
-            assert!(engines(&output) > 1, "{way} {children}: {}", String::from_utf8_lossy(&output.stderr));
-        }
+    for children in ["fork-once", "fork-twice", "exec"] {
+        go_on_in_an_engine_each(&["blocking", "epoll"], children);
     }
 }
 
 #[test]
 fn engines_go_on_beside_a_child_that_lives() {
-    for way in ["blocking", "epoll"] {
-        let Some(output) = ran(4, &[STAYS], way, &["child"]) else { return };
-        assert!(engines(&output) > 1, "{way}: {}", String::from_utf8_lossy(&output.stderr));
-    }
+    go_on_in_an_engine_each(&["blocking", "epoll"], "child");
 }
 
 #[test]

@@ -1,9 +1,10 @@
 //! What `nearwire run --dry-run` finds out by opening ports as a program would.
 
-use std::process::Output;
+use std::process::{Command, Output};
 
 use crate::common::{NEARWIRE, code, errors, may_run, text};
 use nearwire_frames::interface::InterfaceFacts;
+use nearwire_lab::emulated_host::is_inside;
 use nearwire_lab::{Cable, CableEnd, VirtualCable, VirtualCableOptions, program_under_test};
 
 /// More queues than descriptors, once each has a socket.
@@ -101,4 +102,30 @@ fn program_that_the_kernel_refuses_is_told_with_quiet_too() {
     assert!(!said.contains("cannot be loaded"), "a simple program is taken: {said}");
     let said = errors(&run(cable.near(), &[], &["--quiet"], "prlimit"));
     assert_eq!(said, "", "nothing is refused");
+}
+
+/// Where this machine's kernel has no VLAN interfaces, as a container's may be without the module, the kernels of emulated hosts have them.
+#[test]
+fn interface_that_carries_vlans_and_takes_tags_out_is_not_usable() {
+    if !may_run() {
+        return;
+    }
+    let cable = VirtualCable::lay(VirtualCableOptions::default()).unwrap();
+    let near = cable.near();
+    let interface = &near.interface;
+    let add = || {
+        Command::new("ip").args(["link", "add", "link", interface, "name", "v5", "type", "vlan", "id", "5"]).output()
+    };
+    let added = near.namespace.enter(add).unwrap().unwrap();
+    if !added.status.success() {
+        assert!(!is_inside(), "{}", errors(&added));
+        println!("SKIP on this kernel, which has no VLAN interfaces; tested on stock kernels: {}", errors(&added));
+        return;
+    }
+    let found = format!("{interface} carries VLANs (v5) and takes their tags out of frames");
+    let dry = text(&dry_run(near, &[]));
+    let unusable = format!("{interface}: no: {found}; a veth with VLAN interfaces is always the kernel's");
+    assert!(dry.contains(&unusable) && dry.contains("NOT MET"), "{dry}");
+    let refused = run(near, &[], &["--strict"], "sh");
+    assert!(code(&refused) == Some(3) && errors(&refused).contains(&found), "{}", errors(&refused));
 }

@@ -1,7 +1,10 @@
 //! What programs under the library tell: `nearwire status`, `strict` and `stats`, over a virtual cable.
 
 use std::io::BufRead;
+use std::net::UdpSocket;
 use std::process::{Output, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::{Duration, Instant};
 
 use crate::common::accelerated::{Bed, Running};
 use crate::common::{code, errors, nearwire, text};
@@ -307,4 +310,83 @@ fn strict_program_whose_variables_have_a_mistake_is_refused() {
     let mut line = String::new();
     program.lines.read_line(&mut line).unwrap();
     assert_eq!(line, "ENOTSUP\n");
+}
+
+/// Until `status` says what is wanted.
+const SAID_WITHIN: Duration = Duration::from_secs(20);
+
+/// Sends back what comes, after a while, until `is_over`.
+fn answer(far: &UdpSocket, after: Duration, is_over: &AtomicBool) {
+    let mut datagram = [0; 64];
+    far.set_read_timeout(Some(Duration::from_millis(20))).unwrap();
+    while !is_over.load(Relaxed) {
+        if let Ok((length, from)) = far.recv_from(&mut datagram) {
+            std::thread::sleep(after);
+            // Refused once the program has ended.
+            let _ = far.send_to(&datagram[..length], from);
+        }
+    }
+}
+
+/// Waits until the line of `status` on how calls of a program wait has one of these words.
+#[track_caller]
+fn waits_soon(program: &Running, words: &[&str]) {
+    let give_up = Instant::now() + SAID_WITHIN;
+    loop {
+        let said = text(&nearwire(&["status", &program.pid()]));
+        let line = said
+            .lines()
+            .find(|line| line.trim_start().starts_with("waiting"))
+            .unwrap_or_else(|| panic!("no line in: {said}"));
+        if words.iter().any(|words| line.contains(&format!("spin auto: {words}"))) {
+            println!("{line}");
+            return;
+        }
+        assert!(Instant::now() < give_up, "not {words:?}: {said}");
+    }
+}
+
+/// A ping-pong by `spin = "auto"`: its answers come soon, then late, then soon beside threads that compute.
+#[test]
+fn program_that_decides_by_itself_tells_whether_it_spins_and_why() {
+    let cpus = std::thread::available_parallelism().unwrap().get();
+    if cpus == 1 {
+        println!("SKIP one CPU, on which nothing spins");
+        return;
+    }
+    let Some(bed) = Bed::lay() else { return };
+    let script = "
+one = bound(near, 7000)
+one.settimeout(1)
+step()
+while True:
+    one.sendto(b'ping', (far, 7100))
+    error(one.recv, 10)
+";
+    let far = bed.far();
+    let while_answered = |after: Duration, threads: usize, words: &[&str]| {
+        let mut program = bed.start(bed.cable.near(), script, &[("NEARWIRE_SPIN", "auto")]);
+        program.step();
+        program.say("");
+        let is_over = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| answer(&far, after, &is_over));
+            let compute = || {
+                while !is_over.load(Relaxed) {
+                    std::hint::spin_loop();
+                }
+            };
+            (0..threads).for_each(|_| drop(scope.spawn(compute)));
+            let said = std::panic::catch_unwind(|| waits_soon(&program, words));
+            is_over.store(true, Relaxed);
+            said.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        });
+    };
+    while_answered(Duration::ZERO, 0, &["it spins: messages come soon, and nobody else wants the CPU"]);
+    while_answered(Duration::from_millis(1), 0, &["it sleeps: messages come later than 200 us"]);
+    // Which of these passes more messages is measured, and differs from host to host.
+    let ways = ["it sleeps", "it leaves its sockets to the kernel"];
+    let reasons = ["others run on its CPU, and", "more threads spin than there are CPUs, and"];
+    let words = ways.map(|way| reasons.map(|reason| format!("{way}: {reason}"))).concat();
+    while_answered(Duration::ZERO, 2 * cpus, &words.iter().map(String::as_str).collect::<Vec<_>>());
 }

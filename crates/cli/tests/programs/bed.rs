@@ -52,6 +52,10 @@ impl Accelerated {
     pub const EACH_AND_BY_SPIN: [Self; 5] =
         [Self::BOTH, Self::NEAR, Self::FAR, Self { spin: "0", ..Self::BOTH }, Self { spin: "forever", ..Self::BOTH }];
 
+    pub fn spins_forever(self) -> bool {
+        self.spin == "forever"
+    }
+
     pub fn at(self, side: Side) -> bool {
         match side {
             Side::Near => self.near,
@@ -473,6 +477,12 @@ impl Running {
     pub fn succeed_and_tell(mut self) -> String {
         let status = self.wait();
         assert!(status.success(), "{status}, {}", self.told());
+        self.told()
+    }
+
+    /// The same, however it ends.
+    pub fn end_and_tell(mut self) -> String {
+        self.wait();
         self.told()
     }
 

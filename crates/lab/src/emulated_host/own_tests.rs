@@ -23,7 +23,7 @@ use super::system::prepare;
 use super::{EmulatedHost, EmulatedHostError, HostHardware, HostSystem, SOONER, quoted};
 use crate::made_or_skip;
 
-/// Set inside. The library under test takes unknown variables that begin as its own for mistakes.
+/// Set inside, to the kernel's version. The library under test takes unknown variables that begin as its own for mistakes.
 const INSIDE: &str = "ON_STOCK_KERNEL";
 const KERNELS: &str = "NEARWIRE_KERNELS";
 const TESTS: &str = "NEARWIRE_KERNEL_TESTS";
@@ -66,6 +66,13 @@ impl StockKernel {
             Self::Linux6_12 => "6.12",
             Self::Newest => "newest",
         }
+    }
+
+    /// Of these, what is tried on this kernel where each takes seconds: every third, or every second of two, so that on all kernels together all
+    /// are tried.
+    pub fn share_of<T>(self, all: &[T]) -> impl Iterator<Item = &T> + use<'_, T> {
+        let kernels = all.len().clamp(1, Self::ALL.len());
+        all.iter().skip(self as usize % kernels).step_by(kernels)
     }
 
     fn is_wanted(self) -> bool {
@@ -186,7 +193,7 @@ impl OwnTests {
         let mut host = EmulatedHost::boot(&self.hardware, &self.system(kernel, &own)?, options)?;
         let booted = host.boot_time();
         let limit = if chosen == EVERYTHING { LIMIT_OF_ALL } else { LIMIT };
-        let output = host.run_within(&self.script(&own, &chosen, limit), &[], limit + ANSWER)?;
+        let output = host.run_within(&self.script(kernel, &own, &chosen, limit), &[], limit + ANSWER)?;
         let told = output.text();
         let some_ran = told.lines().any(|line| line.starts_with("test ") && !line.ends_with("ignored"));
         if output.status == 0 && some_ran {
@@ -210,7 +217,7 @@ impl OwnTests {
     }
 
     /// Links, directories, variables, and the tests one after another: they share one processor's time.
-    fn script(&self, own: &Path, chosen: &str, limit: Duration) -> String {
+    fn script(&self, kernel: StockKernel, own: &Path, chosen: &str, limit: Duration) -> String {
         // Of two processes that make the first interface of a kind at once, one would find the module half loaded.
         // The limit of open files is that of a shell of this machine, not the kernel's first one.
         let mut script = format!("modprobe -q -a veth 8021q\nulimit -n {OPEN_FILES}\n");
@@ -240,8 +247,9 @@ impl OwnTests {
         // Not captured: of tests that are ended for their time it is seen how far they came.
         let (seconds, exe) = (limit.as_secs(), quoted(&kept(own)));
         script += &format!(
-            "export {INSIDE}=yes RUST_BACKTRACE=0 PYTHONHOME=/usr\ncd {} && exec timeout -s KILL {seconds} {exe} --test-threads=1 \
+            "export {INSIDE}={} RUST_BACKTRACE=0 PYTHONHOME=/usr\ncd {} && exec timeout -s KILL {seconds} {exe} --test-threads=1 \
              --nocapture --skip {STARTING}{names} 2>&1",
+            kernel.version(),
             quoted(&here.to_string_lossy())
         );
         script
@@ -273,6 +281,13 @@ pub fn is_inside() -> bool {
     std::env::var_os(INSIDE).is_some()
 }
 
+/// The kernel that runs inside an emulated host that [`OwnTests`] started.
+#[must_use]
+pub fn kernel_inside() -> Option<StockKernel> {
+    let version = std::env::var(INSIDE).ok()?;
+    StockKernel::ALL.into_iter().find(|kernel| kernel.version() == version)
+}
+
 /// True where all tests are to run on stock kernels, and not the chosen ones alone.
 #[must_use]
 pub fn is_everything_wanted() -> bool {
@@ -302,5 +317,20 @@ enum Failure {
 impl From<io::Error> for Failure {
     fn from(source: io::Error) -> Self {
         Self::Host(prepare("run own tests", source))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kernels_that_share_cases_try_some_each_and_all_together() {
+        for count in 1..10 {
+            let all: Vec<usize> = (0..count).collect();
+            let shares = StockKernel::ALL.map(|kernel| kernel.share_of(&all).copied().collect::<Vec<_>>());
+            assert!(shares.iter().all(|share| !share.is_empty()), "{shares:?}");
+            assert_eq!(BTreeSet::from_iter(shares.concat()).len(), count, "{shares:?}");
+        }
     }
 }

@@ -137,6 +137,7 @@ static void parent_is_killed(void) {
         if (fork() != 0) {
             for (;;) exchange(fd);
         }
+        (void)!write(ready[1], "x", 1);
         while (getppid() == me) usleep(1000);
         int own = bound(4001, 0);
         exchanges(own);
@@ -145,10 +146,13 @@ static void parent_is_killed(void) {
         (void)!write(ready[1], "x", 1);
         _exit(0);
     }
+    /* Only the child has the other end, so that none of these waits for one that has ended. */
+    close(ready[1]);
+    char byte;
+    (void)!read(ready[0], &byte, 1);
     usleep(200000);
     kill(parent, SIGKILL);
     reap(parent);
-    char byte;
     (void)!read(ready[0], &byte, 1);
 }
 

@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <netinet/tcp.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
@@ -43,28 +44,41 @@ static __attribute__((noinline)) void paint(volatile unsigned char *frame) {
     for (volatile unsigned char *at = frame - PAINTED_BYTES; at < frame - MARGIN_BYTES; at++) *at = PAINT;
 }
 
-static __attribute__((noinline)) void say(volatile unsigned char *frame, const char *called) {
+static __attribute__((noinline)) long depth_below(volatile unsigned char *frame) {
     volatile unsigned char *at = frame - PAINTED_BYTES;
     while (at < frame - MARGIN_BYTES && *at == PAINT) at++;
-    long depth = frame - at;
+    return frame - at;
+}
+
+static __attribute__((noinline)) void say(long depth, const char *called) {
     /* Buffered output would be made on this stack. */
     char line[100];
     int length = snprintf(line, sizeof line, "%s %ld\n", called, depth);
     (void)!write(1, line, length);
 }
 
-static __attribute__((noinline)) void measured(void (*call)(void)) {
+static __attribute__((noinline)) long measured(void (*call)(void)) {
     volatile unsigned char *frame = __builtin_frame_address(0);
     /* Painting needs little of what is below its own frame. */
     paint(frame);
     call();
-    say(frame, name);
+    return depth_below(frame);
 }
 
 static void run(const char *called, void (*call)(void)) {
     name = called;
-    if (measures) measured(call);
+    if (measures) {
+        long depth = measured(call);
+        say(depth, name);
+    } else call();
+}
+
+/* Keeps the deepest of several calls. */
+static void deepen(long *deepest, void (*call)(void)) {
+    long depth = 0;
+    if (measures) depth = measured(call);
     else call();
+    if (depth > *deepest) *deepest = depth;
 }
 
 static void soon(void) { usleep(5000); }
@@ -270,8 +284,116 @@ static void cancel(void) {
     pthread_cancel(thread);
     pthread_join(thread, &result);
     if (result != PTHREAD_CANCELED) abort();
-    if (measures) say(cancelled_frame, "recv that is cancelled");
+    if (measures) say(depth_below(cancelled_frame), "recv that is cancelled");
     munmap(stack, stack_bytes);
+}
+
+/* Connections: one that is made to the far end, and one that it makes then. */
+static int listener, stream;
+static void listen_it(void) {
+    struct sockaddr_in own = here;
+    int on = 1;
+    own.sin_port = htons(6003);
+    listener = socket(AF_INET, SOCK_STREAM, 0);
+    setsockopt(listener, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+    if (bind(listener, (void *)&own, sizeof own) || listen(listener, 1)) abort();
+}
+static void stream_open(void) { stream = socket(AF_INET, SOCK_STREAM, 0); }
+static void stream_connect(void) { if (connect(stream, (void *)&there, sizeof there)) abort(); }
+static void stream_accept(void) { if ((stream = accept(listener, NULL, NULL)) < 0) abort(); }
+static void stream_send(void) { if (send(stream, data, 10, 0) != 10) abort(); }
+static void stream_recv(void) { if (recv(stream, data, 10, MSG_WAITALL) != 10) abort(); }
+static void stream_recv_none(void) { if (recv(stream, data, 10, MSG_DONTWAIT) >= 0) abort(); }
+static void stream_poll(void) { struct pollfd one = { stream, POLLIN, 0 }; if (poll(&one, 1, 1000) != 1) abort(); }
+/* Only the kernel has it: a connection that was adopted is released. */
+static void stream_option(void) { setsockopt(stream, IPPROTO_TCP, TCP_CONGESTION, "reno", 4); }
+static void stream_shut_down(void) { shutdown(stream, SHUT_WR); }
+static void stream_close(void) { close(stream); }
+
+/* Adopted in some call of these, and again after an option that only the kernel has. */
+static void exchange_by_stream(const char *whose) {
+    char called[60];
+    for (int part = 0; part < 2; part++) {
+        long sends = 0, receives = 0, polls = 0, nothing = 0;
+        for (int i = 0; i < 40; i++) {
+            deepen(&sends, stream_send);
+            deepen(&polls, stream_poll);
+            deepen(&receives, stream_recv);
+            deepen(&nothing, stream_recv_none);
+        }
+        const char *when = part ? " after an option" : "";
+        const char *names[] = { "send", "poll", "recv", "recv of nothing" };
+        long depths[] = { sends, polls, receives, nothing };
+        for (int i = 0; i < 4 && measures; i++) {
+            snprintf(called, sizeof called, "%s by a connection %s%s", names[i], whose, when);
+            say(depths[i], called);
+        }
+        if (!part) run("setsockopt of a connection", stream_option);
+    }
+    run("shutdown of a connection", stream_shut_down);
+    run("close of a connection", stream_close);
+}
+
+static void connections(void) {
+    run("listen", listen_it);
+    run("socket of a connection", stream_open);
+    run("connect of a connection", stream_connect);
+    int made = stream;
+    run("accept", stream_accept);
+    exchange_by_stream("accepted");
+    stream = made;
+    exchange_by_stream("made");
+    close(listener);
+}
+
+static long by_kernel(void) {
+    char line[512];
+    long count = -1, seen = 0;
+    FILE *file = fopen("/proc/self/net/snmp", "r");
+    while (file && fgets(line, sizeof line, file))
+        /* The second line that begins so has the numbers. */
+        if (strncmp(line, "Udp: ", 5) == 0 && seen++ == 1) sscanf(line, "Udp: %ld", &count);
+    if (file) fclose(file);
+    return count;
+}
+
+static volatile int is_busy;
+static void *compute(void *unused) {
+    while (is_busy) {}
+    return unused;
+}
+
+/* Exchanges until a datagram comes by the kernel, or past it; false: none did in ten seconds. */
+static int exchanged_until(int wanted_by_kernel, long *sends, long *receives) {
+    time_t end = time(NULL) + 10;
+    while (time(NULL) < end) {
+        long before = by_kernel();
+        deepen(sends, send_it);
+        deepen(receives, recv_one);
+        if ((by_kernel() > before) == wanted_by_kernel) return 1;
+    }
+    return 0;
+}
+
+/* With spin = auto threads that compute on each CPU have a socket lent to the kernel, and it is taken back when they end. */
+static void lent_to_the_kernel(void) {
+    enum { MOST = 64 };
+    pthread_t threads[MOST];
+    long sends = 0, receives = 0, count = 2 * sysconf(_SC_NPROCESSORS_ONLN);
+    if (count > MOST) count = MOST;
+    is_busy = 1;
+    for (long i = 0; i < count; i++)
+        if (pthread_create(&threads[i], NULL, compute, NULL)) abort();
+    int is_lent = exchanged_until(1, &sends, &receives);
+    is_busy = 0;
+    for (long i = 0; i < count; i++) pthread_join(threads[i], NULL);
+    if (!is_lent) return;
+    say(sends, "sendto beside threads that compute");
+    say(receives, "recv beside threads that compute");
+    sends = receives = 0;
+    if (!exchanged_until(0, &sends, &receives)) return;
+    say(sends, "sendto that takes back a socket lent to the kernel");
+    say(receives, "recv that takes back a socket lent to the kernel");
 }
 
 static void answered(const char *called, void (*call)(void)) {
@@ -359,7 +481,10 @@ static void *all(void *unused) {
     run("close of a set", close_set);
     run("socket again", open_it);
     run("bind again", bind_it);
+    const char *spin = getenv("NEARWIRE_SPIN");
+    if (measures && spin && strcmp(spin, "auto") == 0) lent_to_the_kernel();
     run("close again", close_it);
+    connections();
     run("fork", fork_it);
     return unused;
 }
@@ -377,7 +502,7 @@ int main(int count, char **arguments) {
     }
     measures = count == 5;
     if (measures) in_thread(2 * PAINTED_BYTES, all);
-    else for (int i = 0; i < 3; i++) in_thread(PTHREAD_STACK_MIN, all);
+    else for (int i = 0; i < 2; i++) in_thread(PTHREAD_STACK_MIN, all);
     printf("end\n");
     return 0;
 }

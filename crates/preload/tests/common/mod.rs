@@ -7,7 +7,7 @@ use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::time::Duration;
 
-use nearwire_lab::emulated_host::{is_everything_wanted, is_inside};
+use nearwire_lab::emulated_host::{is_everything_wanted, is_inside, kernel_inside};
 use nearwire_lab::{Cable, Namespace, VirtualCable, VirtualCableOptions};
 
 /// The library, built beside the test.
@@ -37,10 +37,21 @@ pub fn cable_with_peer_or_skip(patience: Duration) -> Option<(VirtualCable, UdpS
     Some((cable, peer))
 }
 
-/// Of these, what is tried: all of them and, in an emulated host, where each takes seconds, the first. All there too if everything is
-/// wanted.
-pub fn tried<T>(all: &[T]) -> &[T] {
-    if is_inside() && !is_everything_wanted() { &all[..1] } else { all }
+/// How calls wait, each with a mode of ports: what every case is tried with.
+pub const WAITS: [(&str, &str); 3] = [("50us", "generic"), ("0", "native"), ("forever", "generic")];
+
+/// Of these, what is tried: all of them and, in an emulated host, where each takes seconds, the share of its kernel. All there too if
+/// everything is wanted.
+pub fn tried<T>(all: &[T]) -> Vec<&T> {
+    match kernel_inside().filter(|_| !is_everything_wanted()) {
+        Some(kernel) => kernel.share_of(all).collect(),
+        None => all.iter().collect(),
+    }
+}
+
+/// How often something is done: so often, and less in an emulated host, unless everything is wanted there.
+pub fn times(all: u32, inside: u32) -> u32 {
+    if is_inside() && !is_everything_wanted() { inside } else { all }
 }
 
 fn is_missing<T, E: std::fmt::Display>(found: Result<T, E>) -> bool {

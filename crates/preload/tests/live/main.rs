@@ -8,6 +8,7 @@ mod bursts;
 mod common;
 mod faults;
 mod io_uring;
+mod processes;
 mod stacks;
 mod stamping;
 
@@ -19,10 +20,10 @@ use nearwire_agent::life::serve;
 use nearwire_agent::ports::xdp::XdpPorts;
 use nearwire_agent::server::Stay;
 use nearwire_lab::CableEnd;
-use nearwire_lab::emulated_host::{HostHardware, OwnTests, StockKernel};
+use nearwire_lab::emulated_host::{HostHardware, OwnTests, StockKernel, is_inside};
 
 /// What the kernel has a part in. Each takes seconds in emulation.
-const TESTS: [&str; 10] = [
+const TESTS: [&str; 12] = [
     "bursts::burst_beyond_the_default",
     "bursts::burst_for_forty",
     "bursts::ring_that_fills",
@@ -32,8 +33,10 @@ const TESTS: [&str; 10] = [
     "faults::program_that_changes_its_root",
     "faults::program_with_another_root",
     "io_uring",
+    "processes::",
     // How deep each call goes is measured on this machine alone: what the dynamic linker saves depends on the processor.
     "stacks::threads_with",
+    "stamping::",
 ];
 
 /// Runs `test` at an end of a cable where an agent is.
@@ -41,7 +44,8 @@ fn beside_an_agent<R>(near: &CableEnd, test: impl FnOnce() -> R) -> R {
     let (ready, is_ready) = channel();
     let start = || {
         std::thread::spawn(move || {
-            let stay = Stay::Linger(Duration::from_millis(500));
+            // In an emulated host a program may need more than half a second until its first socket.
+            let stay = Stay::Linger(Duration::from_millis(if is_inside() { 1500 } else { 500 }));
             serve(XdpPorts::new().unwrap(), Path::new("/none"), stay, || ready.send(()).unwrap()).unwrap();
         })
     };
@@ -56,8 +60,9 @@ fn on_stock_kernel(kernel: StockKernel) {
     if common::missing() {
         return;
     }
-    let programs = ["bursts", "puppet", "io_uring", "io_uring_raw", "stacks", "stamping"].map(common::compiled);
-    let tests = OwnTests::new(&TESTS).with_programs(&["ip", "sh", "env", "setpriv", "prlimit", "true"]);
+    let programs =
+        ["bursts", "puppet", "io_uring", "io_uring_raw", "processes", "stacks", "stamping"].map(common::compiled);
+    let tests = OwnTests::new(&TESTS).with_programs(&["ip", "sh", "env", "setpriv", "prlimit", "timeout", "true"]);
     let tests = programs.into_iter().fold(tests.with_file(common::library()), OwnTests::with_file);
     tests.on(HostHardware { cores_per_package: 1, ..HostHardware::default() }).run_or_skip(kernel);
 }
