@@ -72,7 +72,7 @@ test: namespaces $(KERNEL_FILES) $(UNPACKED)
 	PATH="$$PATH:$(UNPACKED_PROGRAMS)" PYTHONPATH=$(abspath $(TARGET_DIRECTORY)/tuned)/usr/lib/python3/dist-packages \
 		NEARWIRE_REQUIRE=all cargo test --workspace
 
-# Every script of the differential runner, and generated sequences, on each stock kernel in emulated hosts: 75 minutes. Before, what `make test`
+# Every script of the differential runner, and generated sequences, on each stock kernel in emulated hosts: 105 minutes. Before, what `make test`
 # runs on the older of these kernels alone: ports, the command, programs and VLANs on the newest.
 test-kernels: namespaces $(KERNEL_FILES)
 	NEARWIRE_REQUIRE=all cargo test -p nearwire-frames -p nearwire-cli -p nearwire-preload --test ports --test live --test drivers --test vlans newest -- --ignored
