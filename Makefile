@@ -72,10 +72,10 @@ test: namespaces $(KERNEL_FILES) $(UNPACKED)
 	PATH="$$PATH:$(UNPACKED_PROGRAMS)" PYTHONPATH=$(abspath $(TARGET_DIRECTORY)/tuned)/usr/lib/python3/dist-packages \
 		NEARWIRE_REQUIRE=all cargo test --workspace
 
-# Every script of the differential runner, and generated sequences, on each stock kernel in emulated hosts: 75 minutes. Before, what `make test`
-# runs on the older of these kernels alone: ports, the command and programs on the newest, and drivers on the oldest.
+# Every script of the differential runner, and generated sequences, on each stock kernel in emulated hosts: 105 minutes. Before, what
+# `make test` runs on the older of these kernels alone: ports, the command, programs and VLANs on the newest, and drivers on the oldest.
 test-kernels: namespaces $(KERNEL_FILES)
-	NEARWIRE_REQUIRE=all cargo test -p nearwire-frames -p nearwire-cli -p nearwire-preload --test ports --test live --test drivers -- \
+	NEARWIRE_REQUIRE=all cargo test -p nearwire-frames -p nearwire-cli -p nearwire-preload --test ports --test live --test drivers --test vlans -- \
 		--ignored newest linux_6_1
 	NEARWIRE_REQUIRE=all NEARWIRE_KERNEL_TESTS=all cargo test -p nearwire-preload --test differential on_stock_kernel -- \
 		--include-ignored --nocapture --test-threads=1

@@ -200,3 +200,9 @@ fn vlan_sockets_on_drivers_of_linux_6_1_get_what_is_theirs() {
 fn vlan_sockets_on_drivers_of_linux_6_12_get_what_is_theirs() {
     vlans_on(StockKernel::Linux6_12);
 }
+
+#[test]
+#[ignore = "minutes: make test-kernels"]
+fn vlan_sockets_on_drivers_of_the_newest_linux_get_what_is_theirs() {
+    vlans_on(StockKernel::Newest);
+}

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use nearwire_frames::xdp::{AttachMode, attach_pass};
+use nearwire_frames::xdp::attach_pass;
 use nearwire_lab::emulated_host::is_inside;
 use nearwire_lab::{Cable, CableEnd, LoopbackCable, Namespace, VirtualCable, VirtualCableOptions};
 use rustix::process::{Pid, Signal, kill_process_group};
@@ -14,8 +14,9 @@ use std::os::unix::process::{CommandExt, ExitStatusExt};
 use tempfile::TempDir;
 
 use crate::programs::Programs;
-use crate::surroundings::{Beyond, Elsewhere, NIC_ENDS, Vlan, forget_paths, has_shares, name_nics};
+use crate::surroundings::{Beyond, Elsewhere, NIC_ENDS, Vlan, forget_paths, has_shares, name_nics, takes_tags_off};
 use crate::trace;
+use crate::ways::{Run, USES_FIRST, number_of};
 
 /// A program that has not ended by now hangs: on a machine with other work, ports of many programs that open and close at
 /// once wait for grace periods of the kernel, together for more than ten seconds once.
@@ -52,81 +53,14 @@ const CONNECTIONS_ADOPTED: &str = "connections adopted";
 /// In the trace of a program that did not end by itself.
 pub const HUNG: &str = "[end] hung";
 
-/// How a program runs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Run {
-    /// On the kernel alone.
-    Kernel,
-    /// On the kernel alone, to be compared with the above.
-    KernelAgain,
-    /// On the kernel alone, where the interface has an XDP program, in generic mode as that of [`Run::Sleeping`], which passes all frames.
-    KernelBehindProgram,
-    /// With the library, whose calls sleep at once.
-    Sleeping,
-    /// With the library, whose calls spin before they sleep, over the driver's own receive path.
-    Spinning,
-    /// With the library, whose calls spin as long as they wait.
-    Forever,
-    /// With the library, whose calls spin where that is worth it.
-    Auto,
-    /// As [`Run::Spinning`], by shares of an agent's port. TCP connections are adopted at once.
-    ByAgent,
-    /// The same, where calls spin as long as they wait, and connections are adopted after some calls.
-    ByAgentForever,
-}
-
-impl Run {
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Kernel => "kernel",
-            Self::KernelAgain => "kernel-again",
-            Self::KernelBehindProgram => "kernel-behind-program",
-            Self::Sleeping => "sleeping",
-            Self::Spinning => "spinning",
-            Self::Forever => "forever",
-            Self::Auto => "auto",
-            Self::ByAgent => "by-agent",
-            Self::ByAgentForever => "by-agent-forever",
-        }
-    }
-
-    pub fn is_of_library(self) -> bool {
-        !self.variables().is_empty()
-    }
-
-    /// Its variables, of a run of the library. The mode is given: a measurement that finds the best one would take longer than a script.
-    fn variables(self) -> &'static [(&'static str, &'static str)] {
-        match self {
-            Self::Kernel | Self::KernelAgain | Self::KernelBehindProgram => &[],
-            Self::Sleeping => &[("NEARWIRE_SPIN", "0"), ("NEARWIRE_MODE", "generic"), AT_ONCE],
-            Self::Spinning => &[("NEARWIRE_SPIN", "50us"), ("NEARWIRE_MODE", "native"), AT_ONCE, USES_FIRST],
-            // In the mode that the agent has found: with another one the program opens a port of its own.
-            Self::ByAgent => &[("NEARWIRE_SPIN", "50us"), ("NEARWIRE_ADOPT", "eager"), AT_ONCE, USES_FIRST],
-            Self::ByAgentForever => {
-                &[("NEARWIRE_SPIN", "forever"), ("NEARWIRE_ADOPT", "auto"), AT_ONCE, USES_FIRST, OPENS_PORT]
-            }
-            Self::Forever => &[("NEARWIRE_SPIN", "forever"), ("NEARWIRE_MODE", "native"), AT_ONCE],
-            Self::Auto => &[("NEARWIRE_SPIN", "auto"), ("NEARWIRE_MODE", "native"), SOON, USES_FIRST],
-        }
-    }
-}
-
-/// Sockets are used as soon as they have an address; see `script.h`.
-const USES_FIRST: (&str, &str) = ("SCRIPT_USES_FIRST", "yes");
-
-/// The port is open when a script begins; see `script.c`.
-const OPENS_PORT: (&str, &str) = ("SCRIPT_OPENS_PORT", "yes");
-
-/// Sockets of clients may be accelerated from the beginning, or in the midst of what a script does with them.
-const AT_ONCE: (&str, &str) = ("NEARWIRE_KERNEL_FIRST", "0");
-const SOON: (&str, &str) = ("NEARWIRE_KERNEL_FIRST", "2");
-
 /// A cable, its peer, and a directory for what programs write.
 pub struct Bed<'a> {
     programs: &'a Programs,
     // Before the cable, whose interfaces leave their namespaces.
     vlan: Option<Vlan>,
     cable: Box<dyn Cable>,
+    /// The device takes the tags of VLANs out of frames, so the interface is the kernel's.
+    takes_tags_off: bool,
     directory: TempDir,
     next_port: u16,
     /// The far end, and the host beyond it. They end when their inputs close.
@@ -144,7 +78,7 @@ impl<'a> Bed<'a> {
     pub fn with_mtu(programs: &'a Programs, number: usize, mtu_bytes: u32) -> Self {
         // One queue: several keep no order among sources, on the kernel either.
         let options = VirtualCableOptions { queues: 1, mtu_bytes, ..VirtualCableOptions::default() };
-        Self::on(Box::new(VirtualCable::lay(options).unwrap()), false, programs, number)
+        Self::on(Box::new(VirtualCable::lay(options).unwrap()), false, false, programs, number)
     }
 
     /// With VLAN interfaces, over devices of an emulated host: veth hands tags over beside the frames, where only the kernel
@@ -152,10 +86,11 @@ impl<'a> Bed<'a> {
     pub fn with_vlan(programs: &'a Programs, number: usize) -> Self {
         name_nics();
         let [near, far] = NIC_ENDS;
-        Self::on(Box::new(LoopbackCable::lay(near, far).unwrap()), true, programs, number)
+        let takes_tags_off = takes_tags_off(near);
+        Self::on(Box::new(LoopbackCable::lay(near, far).unwrap()), true, takes_tags_off, programs, number)
     }
 
-    fn on(cable: Box<dyn Cable>, has_vlan: bool, programs: &'a Programs, number: usize) -> Self {
+    fn on(cable: Box<dyn Cable>, has_vlan: bool, takes_tags_off: bool, programs: &'a Programs, number: usize) -> Self {
         let directory = tempfile::Builder::new().prefix(&format!("nearwire-bed{number}-")).tempdir().unwrap();
         for end in [cable.near(), cable.far()] {
             end.namespace.enter(|| SYSCTLS.iter().for_each(|(path, value)| set_sysctl(path, value))).unwrap();
@@ -169,7 +104,18 @@ impl<'a> Bed<'a> {
             start_peer(programs, &*cable, &beyond.namespace, Beyond::INTERFACE, door("beyond")),
         ];
         let next_port = FIRST_PORT;
-        Self { programs, vlan, cable, directory, next_port, peers, agent: None, _beyond: beyond, elsewhere }
+        Self {
+            programs,
+            vlan,
+            cable,
+            takes_tags_off,
+            directory,
+            next_port,
+            peers,
+            agent: None,
+            _beyond: beyond,
+            elsewhere,
+        }
     }
 
     /// The same with an agent at the near end: programs have shares of its ports.
@@ -190,23 +136,24 @@ impl<'a> Bed<'a> {
     }
 
     /// Runs a script and gives its trace.
-    pub fn run_script(&mut self, script: &str, run: &Run) -> String {
-        self.run(&[script], *run)
+    pub fn run_script(&mut self, script: &str, run: Run) -> String {
+        self.run_with(script, run, number_of(script), &[])
     }
 
-    /// Runs the program of scripts with arguments and gives what it wrote and how it ended. What it says on standard error
-    /// is part of that: the library prints nothing unless it is asked for counters.
-    pub fn run(&mut self, arguments: &[&str], run: Run) -> String {
-        self.run_with(arguments, run, &[])
+    /// Runs the script that runs a sequence, the text in a file, and gives its trace.
+    pub fn run_sequence(&mut self, interpreter: &str, run: Run, seed: u32) -> String {
+        self.run_with(interpreter, run, seed, &[])
     }
 
     /// Asserts that the library receives frames for programs on this cable: where it leaves all to the kernel, every trace is
-    /// that of the kernel. Beside an agent it receives them by a share, where the kernel has shares.
+    /// that of the kernel. Beside an agent it receives them by a share, where the kernel has shares. Over a device that takes tags of VLANs
+    /// off it receives none.
     pub fn assert_accelerated(&mut self, script: &str, run: Run) {
         let told = self.run_counted(script, run, &[USES_FIRST]);
         let frames = told.lines().find(|line| line.trim_end().ends_with(FRAMES_RECEIVED));
         let frames = frames.and_then(|line| line.split_whitespace().find_map(|word| word.parse::<u64>().ok()));
-        assert!(frames.unwrap_or(0) > 0, "{script} ({}): the library received nothing:\n{told}", run.name());
+        let receives = frames.unwrap_or(0) > 0;
+        assert_eq!(receives, !self.takes_tags_off, "{script} ({}): the library received frames:\n{told}", run.name());
         let is_by_agent = told.lines().any(|line| line.contains(BY_AGENT));
         let has_share = self.agent.is_some() && has_shares();
         assert_eq!(is_by_agent, has_share, "{script} ({}): by shares of the agent:\n{told}", run.name());
@@ -224,27 +171,30 @@ impl<'a> Bed<'a> {
     fn run_counted(&mut self, script: &str, run: Run, more: &[(&str, &str)]) -> String {
         let more = [&[("NEARWIRE_STATS", "true")], more].concat();
         let is_late = |told: &str| is_inside() && AGENT_WAS_LATE.iter().any(|words| told.contains(words));
-        let mut told = self.run_with(&[script], run, &more);
+        let mut told = self.run_with(script, run, number_of(script), &more);
         for _ in 0..AGAIN_MOST {
             if !is_late(&told) {
                 break;
             }
-            told = self.run_with(&[script], run, &more);
+            told = self.run_with(script, run, number_of(script), &more);
         }
         told
     }
 
-    fn run_with(&mut self, arguments: &[&str], run: Run, more: &[(&str, &str)]) -> String {
+    /// Runs a script and gives what it wrote and how it ended. What it says on standard error is part of that: the library prints nothing
+    /// unless it is asked for counters.
+    fn run_with(&mut self, script: &str, run: Run, number: u32, more: &[(&str, &str)]) -> String {
         let file = |name: &str| self.directory.path().join(name);
         let trace_file = trace::make_file(&file("trace"));
         let mut command = Command::new(&self.programs.scripts);
-        command.args(arguments).env_clear().current_dir(self.directory.path()).process_group(0);
+        command.arg(script).env_clear().current_dir(self.directory.path()).process_group(0);
         command.env("PATH", "/usr/bin:/bin").env("SCRIPT_TRACE", file("trace")).env("SCRIPT_PEER", file("peer"));
         command
             .env("SCRIPT_BEYOND", file("beyond"))
             .env("SCRIPT_OTHER_NAMESPACE", self.elsewhere.path())
             .env("SCRIPT_PORT", self.next_port.to_string())
             .envs(run.variables().iter().copied())
+            .envs(run.mode(number).map(|mode| ("NEARWIRE_MODE", mode)))
             .envs(more.iter().copied());
         if is_inside() {
             command.env("SCRIPT_EMULATED", "yes");
@@ -266,13 +216,15 @@ impl<'a> Bed<'a> {
             // Addresses behind the router go with the ports.
             forget_paths(&self.near().namespace);
         }
-        let attach = || attach_pass(&self.near().interface, AttachMode::Generic).unwrap();
-        let is_behind = run == Run::KernelBehindProgram;
-        let _program = is_behind.then(|| self.near().namespace.enter(attach).unwrap());
+        let attach = |mode| attach_pass(&self.near().interface, mode).unwrap();
+        let _program = match run {
+            Run::KernelBehindProgram(mode) => Some(self.near().namespace.enter(|| attach(mode)).unwrap()),
+            _ => None,
+        };
         let child = self.near().namespace.enter(|| command.spawn()).unwrap().unwrap();
         let end = wait(child);
         if let Some((agent, _)) = &mut self.agent {
-            assert_eq!(agent.try_wait().unwrap(), None, "the agent ended before {arguments:?} did");
+            assert_eq!(agent.try_wait().unwrap(), None, "the agent ended before {script} did");
         }
         let printed = |name: &str| String::from_utf8_lossy(&fs::read(file(name)).unwrap()).into_owned();
         format!("{}[end] {end}\n[stdout]\n{}[stderr]\n{}", trace::text(&trace_file), printed("out"), printed("err"))

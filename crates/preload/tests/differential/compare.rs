@@ -2,9 +2,9 @@
 
 use std::fmt::Write as _;
 
-use nearwire_lab::emulated_host::is_inside;
+use nearwire_lab::emulated_host::{is_everything_wanted, is_inside};
 
-use crate::bed::Run;
+use crate::ways::{Run, number_of};
 
 /// Lines before the first difference that are told.
 const LINES_BEFORE: usize = 8;
@@ -12,15 +12,19 @@ const LINES_BEFORE: usize = 8;
 const LINES_AFTER: usize = 5;
 
 /// Scripts that also run where a thread is within a call for ever, and where it decides itself: what comes to a thread in the
-/// middle of a call, threads that share sockets, and what changes under a call that spins.
-const ALSO_FOREVER: [&str; 12] = [
+/// middle of a call, errors too, threads that share sockets, groups, options, and what changes under a call that spins. By an agent each of
+/// them has one of two ways besides the usual one.
+const ALSO_FOREVER: [&str; 15] = [
     "cancel.",
+    "errors.",
     "exec.",
     "fork.",
     "handlers.",
     "jumps.",
     "messages.",
+    "multicast.",
     "namespaces.",
+    "options.",
     "path_mtu.",
     "reuseport.",
     "signals.",
@@ -35,6 +39,10 @@ const CONNECTIONS: &str = "tcp";
 const ALL: &[Run] = &[Run::Sleeping, Run::Spinning, Run::Forever, Run::Auto];
 /// Without that in which threads decide themselves: how they do has nothing to do with the kernel, so in emulation none does.
 const ALL_IN_EMULATION: &[Run] = &[Run::Sleeping, Run::Spinning, Run::Forever];
+/// All ways by an agent, and what one script in two has.
+const ALL_BY_AGENT: &[Run] = &[Run::ByAgentSleeping, Run::ByAgent, Run::ByAgentForever];
+const BY_AGENT_AND_FOREVER: &[Run] = &[Run::ByAgent, Run::ByAgentForever];
+const BY_AGENT_AND_SLEEPING: &[Run] = &[Run::ByAgent, Run::ByAgentSleeping];
 
 /// What is held against the kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -75,8 +83,10 @@ impl Comparison {
     /// The same for generated sequences, a cable each.
     pub fn runs_of_sequences(self) -> &'static [Run] {
         match self {
+            Self::Library if is_inside() => ALL_IN_EMULATION,
             Self::Library => ALL,
-            Self::ByAgent | Self::Kernel => self.runs(),
+            Self::ByAgent => ALL_BY_AGENT,
+            Self::Kernel => self.runs(),
         }
     }
 
@@ -87,8 +97,9 @@ impl Comparison {
 
     /// The same for a script.
     pub fn runs_of(self, script: &str) -> &'static [Run] {
+        let is_also_forever = ALSO_FOREVER.iter().any(|file| script.starts_with(file));
         match self {
-            Self::Library if ALSO_FOREVER.iter().any(|file| script.starts_with(file)) => {
+            Self::Library if is_also_forever => {
                 if is_inside() {
                     ALL_IN_EMULATION
                 } else {
@@ -97,7 +108,12 @@ impl Comparison {
             }
             // With a port of its own it leaves them to the kernel.
             Self::Library if script.starts_with(CONNECTIONS) => &[Run::Spinning],
-            Self::ByAgent if script.starts_with(CONNECTIONS) => &[Run::ByAgent, Run::ByAgentForever],
+            Self::ByAgent if script.starts_with(CONNECTIONS) => BY_AGENT_AND_FOREVER,
+            // In emulation each run takes a second, and few scripts are to take little time.
+            Self::ByAgent if is_also_forever && is_inside() && !is_everything_wanted() => self.runs(),
+            // One of the two took 20 s for all of them. The number's last bit chooses modes.
+            Self::ByAgent if is_also_forever && number_of(script) & 2 == 0 => BY_AGENT_AND_FOREVER,
+            Self::ByAgent if is_also_forever => BY_AGENT_AND_SLEEPING,
             _ => self.runs(),
         }
     }

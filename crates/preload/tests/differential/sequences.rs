@@ -9,16 +9,20 @@ use std::time::{Duration, Instant};
 
 use nearwire_lab::emulated_host::is_inside;
 
-use crate::bed::{Bed, Run};
+use crate::bed::Bed;
 use crate::compare::{Comparison, Truth, difference};
 use crate::programs::Programs;
 use crate::shorten::{Shortened, shorten};
 use crate::trace;
 use crate::vocabulary;
+use crate::ways::Run;
 use crate::{OF_CONNECTIONS, SIMPLE};
 
-/// Runs of the library without `NEARWIRE_SEQUENCES`.
-const RUNS: u32 = 320;
+pub const RUNS_VARIABLE: &str = "NEARWIRE_SEQUENCES";
+pub const BEDS_VARIABLE: &str = "NEARWIRE_SEQUENCE_BEDS";
+/// Runs of the library without `NEARWIRE_SEQUENCES`, with ports of its own and with shares of an agent's.
+const RUNS: u32 = 240;
+const RUNS_BY_AGENT: u32 = 90;
 /// Cables at once without `NEARWIRE_SEQUENCE_BEDS`. They mostly wait, so more than there are CPUs.
 const BEDS: u32 = 4;
 /// Nothing new is begun when so many sequences differ: there is enough to look at.
@@ -32,6 +36,7 @@ const ENDED_WELL: &str = "[end] with 0\n";
 #[derive(Clone, Copy)]
 enum About {
     Datagrams,
+    DatagramsByAgent,
     Connections,
 }
 
@@ -39,7 +44,7 @@ impl About {
     /// The program that runs a sequence.
     const fn interpreter(self) -> &'static str {
         match self {
-            About::Datagrams => "interpret.sequence",
+            About::Datagrams | About::DatagramsByAgent => "interpret.sequence",
             About::Connections => "interpret_streams.sequence",
         }
     }
@@ -47,14 +52,14 @@ impl About {
     /// The library serves connections with an agent only.
     fn comparison(self) -> Comparison {
         match (self, Comparison::chosen()) {
-            (About::Connections, Comparison::Library) => Comparison::ByAgent,
+            (About::Connections | About::DatagramsByAgent, Comparison::Library) => Comparison::ByAgent,
             (_, chosen) => chosen,
         }
     }
 
     fn runs(self) -> &'static [Run] {
         match self {
-            About::Datagrams => self.comparison().runs_of_sequences(),
+            About::Datagrams | About::DatagramsByAgent => self.comparison().runs_of_sequences(),
             About::Connections => self.comparison().runs_of_connections(),
         }
     }
@@ -62,13 +67,14 @@ impl About {
     const fn runs_wanted(self) -> u32 {
         match self {
             About::Datagrams => RUNS,
+            About::DatagramsByAgent => RUNS_BY_AGENT,
             About::Connections => RUNS_OF_CONNECTIONS,
         }
     }
 
     fn sequence(self, seed: u32, has_vlan: bool) -> String {
         match self {
-            About::Datagrams => vocabulary::sequence(seed, has_vlan),
+            About::Datagrams | About::DatagramsByAgent => vocabulary::sequence(seed, has_vlan),
             About::Connections => vocabulary::sequence_of_connections(seed),
         }
     }
@@ -81,6 +87,8 @@ struct Place<'a> {
     number: usize,
     has_vlan: bool,
     bed: Option<Bed<'a>>,
+    /// Of the sequence that runs.
+    seed: u32,
 }
 
 impl<'a> Place<'a> {
@@ -114,18 +122,23 @@ pub fn compare(programs: &Programs) {
     compare_all(programs, About::Datagrams);
 }
 
+/// The same by shares of an agent's ports.
+pub fn compare_by_agent(programs: &Programs) {
+    compare_all(programs, About::DatagramsByAgent);
+}
+
 /// The same on connections.
 pub fn compare_connections(programs: &Programs) {
     compare_all(programs, About::Connections);
 }
 
 fn compare_all(programs: &Programs, about: About) {
-    let (wanted, seed) = (number("NEARWIRE_SEQUENCES", about.runs_wanted()), number("NEARWIRE_SEED", 1));
+    let (wanted, seed) = (number(RUNS_VARIABLE, about.runs_wanted()), number("NEARWIRE_SEED", 1));
     let runs = about.runs();
     let time = minutes().map(|minutes| Duration::from_secs_f64(60.0 * minutes));
     let sequences = if time.is_some() { u32::MAX } else { wanted.div_ceil(u32::try_from(runs.len()).unwrap()) };
     let given = std::env::var("NEARWIRE_SEQUENCE").ok().map(|file| std::fs::read_to_string(file).unwrap());
-    let beds = number("NEARWIRE_SEQUENCE_BEDS", BEDS);
+    let beds = number(BEDS_VARIABLE, BEDS);
     let (started, next, found) = (Instant::now(), AtomicU32::new(0), Mutex::new(Found::default()));
     std::thread::scope(|scope| {
         for number in 0..beds {
@@ -134,7 +147,7 @@ fn compare_all(programs: &Programs, about: About) {
                 // Of an emulated host the last cable has VLANs.
                 // Not for connections: segments cannot be cut by order on a VLAN's interface.
                 let has_vlan = is_inside() && number + 1 == beds && matches!(about, About::Datagrams);
-                let mut place = Place { programs, about, number: number as usize, has_vlan, bed: None };
+                let mut place = Place { programs, about, number: number as usize, has_vlan, bed: None, seed };
                 if let Some(run) = runs.iter().find(|run| run.is_of_library()) {
                     place.bed().assert_accelerated(SIMPLE, *run);
                     if matches!(about, About::Connections) {
@@ -180,6 +193,7 @@ fn minutes() -> Option<f64> {
 
 /// Runs one sequence in all ways. One that was given is not made shorter.
 fn compare_one(place: &mut Place<'_>, runs: &[Run], seed: u32, text: &str, is_given: bool, found: &Mutex<Found>) {
+    place.seed = seed;
     let started = Instant::now();
     let first = run(place, text, Run::Kernel);
     let mut truth = Truth::of(first.clone());
@@ -221,10 +235,10 @@ fn describe(place: &mut Place<'_>, way: Run, text: &str, told: String) -> String
 }
 
 fn run(place: &mut Place<'_>, text: &str, way: Run) -> String {
-    let interpreter = place.about.interpreter();
+    let (interpreter, seed) = (place.about.interpreter(), place.seed);
     let bed = place.bed();
     bed.write("sequence", text);
-    let trace = bed.run(&[interpreter], way);
+    let trace = bed.run_sequence(interpreter, way, seed);
     if !trace.contains(ENDED_WELL) {
         // Nothing is left of what a program did that did not end.
         place.bed = None;

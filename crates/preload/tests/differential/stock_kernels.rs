@@ -6,10 +6,11 @@ use nearwire_lab::emulated_host::{HostHardware, HostNic, NicKind, OwnTests, Stoc
 
 use crate::FILTER;
 use crate::programs::Programs;
+use crate::sequences::{BEDS_VARIABLE as BEDS, RUNS_VARIABLE as RUNS};
 
 /// Scripts that run on stock kernels too, unless all of them are wanted there: what depends on the kernel, what signals, jumps,
 /// cancellation, forks and namespaces do to calls, and one of each kind. In emulation a run of a script takes a second or two.
-pub const CHOSEN: [&str; 51] = [
+pub const CHOSEN: [&str; 53] = [
     "bind.reuseaddr_gives_to_the_last",
     "bind.wildcard_receives_from_cable_and_loopback",
     "cancel.calls_that_begin_to_wait",
@@ -18,6 +19,7 @@ pub const CHOSEN: [&str; 51] = [
     "connect.again_changes_the_peer",
     "epoll_level.wakes",
     "errors.recverr_tells_more",
+    "errors.sendmmsg_tells_an_error_and_sends_nothing",
     "exec.socket_is_inherited",
     "fork.child_makes_sockets_of_its_own",
     "fork.child_reads_what_was_queued",
@@ -48,6 +50,7 @@ pub const CHOSEN: [&str; 51] = [
     "poll.wakes",
     "reuseport.closing_one_moves_its_share",
     "reuseport.one_of_a_group_with_a_filter_has_its_copies",
+    "reuseport.one_with_a_filter_has_its_share",
     "reuseport.program_chooses_among_the_sockets_of_a_port",
     "reuseport.program_of_bpf_chooses_among_the_sockets_of_a_port",
     "scm_rights.to_a_child",
@@ -63,22 +66,38 @@ pub const CHOSEN: [&str; 51] = [
     "timestamps.timestamping_receive",
 ];
 
+/// The test of sequences, which has words for VLANs over devices of an emulated host only.
+const SEQUENCES: &str = "generated_sequences_trace_the_same_as_on_the_kernel";
+/// Runs of the library in which they run on a kernel where scripts are few, and over a device that takes tags off, which the library leaves
+/// to the kernel.
+const RUNS_BESIDE_FEW_SCRIPTS: &str = "12";
+const RUNS_WITHOUT_TAGS: &str = "24";
+
 /// Of all scripts, so many run in one host, files together: what hangs or panics there costs only what is left of them.
 const PART_SCRIPTS: usize = 80;
 
 /// Compares on a stock kernel: the chosen scripts, or everything.
 pub fn compare_on(kernel: StockKernel) {
     let Some(programs) = Programs::compiled_or_skip() else { return };
-    let hardware = HostHardware { nics: vec![HostNic::new(NicKind::VirtioNet); 2], ..HostHardware::default() };
-    let scripts = programs.own_tests(&["every_script"]).on(hardware.clone());
+    let hardware = |kind| HostHardware { nics: vec![HostNic::new(kind); 2], ..HostHardware::default() };
+    let scripts = programs.own_tests(&["every_script"]).on(hardware(NicKind::VirtioNet));
+    // One bed, which is the one with VLANs.
+    let with_vlan = |own: OwnTests, runs| own.with_variable(BEDS, "1").with_variable(RUNS, runs);
     // Whoever filters has chosen a part.
-    if !is_everything_wanted() || std::env::var_os(FILTER).is_some() {
+    if std::env::var_os(FILTER).is_some() {
         return scripts.as_part().run_or_skip(kernel);
+    }
+    if !is_everything_wanted() {
+        let both = programs.own_tests(&["every_script", SEQUENCES]).on(hardware(NicKind::VirtioNet));
+        let both = with_vlan(both, RUNS_BESIDE_FEW_SCRIPTS);
+        return if kernel == StockKernel::Linux6_12 { both } else { scripts }.as_part().run_or_skip(kernel);
     }
     let of = |part: &String| scripts.clone().with_variable(FILTER, part).as_part();
     let parts = parts(&programs.list());
     let mut hosts: Vec<_> = parts.iter().map(|part| (part.as_str(), of(part))).collect();
-    hosts.push(("generated sequences", programs.own_tests(&["generated"]).on(hardware).as_part()));
+    hosts.push(("generated sequences", programs.own_tests(&["generated"]).on(hardware(NicKind::VirtioNet)).as_part()));
+    let without_tags = programs.own_tests(&[SEQUENCES]).on(hardware(NicKind::E1000e));
+    hosts.push(("generated sequences without tags", with_vlan(without_tags, RUNS_WITHOUT_TAGS).as_part()));
     let run = |own: &OwnTests| catch_unwind(AssertUnwindSafe(|| own.run_or_skip(kernel)));
     let failed: Vec<_> = hosts.iter().filter(|(_, own)| run(own).is_err()).map(|(name, _)| *name).collect();
     assert!(failed.is_empty(), "{kernel}: not the same, see above: {failed:#?}");

@@ -156,6 +156,12 @@ pub fn name_nics() {
     }
 }
 
+/// Whether the device of an interface in this namespace takes the tags of VLANs out of frames.
+pub fn takes_tags_off(interface: &str) -> bool {
+    let driver = std::fs::read_link(format!("/sys/class/net/{interface}/device/driver"));
+    driver.is_ok_and(|driver| driver.ends_with("e1000e"))
+}
+
 /// What the kernel learned of paths is forgotten.
 pub fn forget_paths(near: &Namespace) {
     ip(near, "route flush cache");

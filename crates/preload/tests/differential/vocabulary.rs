@@ -115,9 +115,9 @@ const WORDS_OF_CONNECTIONS: &[(u32, &str, &[u32])] = &[
     (1, "splice", &[3, 2]),
     (1, "pass", &[3]),
 ];
-/// Words for a cable with VLAN interfaces.
+/// Words for a cable with VLAN interfaces, one call in five there.
 const VLAN_WORDS: &[(u32, &str, &[u32])] =
-    &[(3, "vlan_bind", &[3, 4]), (6, "vlan_far", &[4, 2, 3]), (3, "vlan_send", &[3, 2])];
+    &[(9, "vlan_bind", &[3, 4]), (18, "vlan_far", &[4, 2, 3]), (9, "vlan_send", &[3, 2])];
 
 type Words = [(u32, &'static str, &'static [u32])];
 

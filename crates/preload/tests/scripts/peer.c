@@ -159,6 +159,7 @@ static void send_raw(const void *packet, size_t length, int protocol) {
 static void fill(uint8_t *data, const struct peer_request *request, int number) {
     int piece = request->segment ? request->segment : request->size, pieces = piece ? (request->size + piece - 1) / piece : 0;
     for (int i = 0; i < request->size; i++) data[i] = request->letter + (number * pieces + i / piece) % 26;
+    if (request->is_numbered) memcpy(data, &number, sizeof number);
 }
 
 static void send_datagrams(const struct peer_request *request) {

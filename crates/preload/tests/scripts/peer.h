@@ -56,6 +56,7 @@ struct peer_request {
     enum peer_raw raw;
     int icmp_type, icmp_code;
     char letter;          /* of the first datagram, the next letter in the next; 0 is 'a' */
+    int is_numbered;      /* instead, an int: 0 in the first datagram, 1 in the next */
     char address[48];     /* destination; empty is the near end */
     char group[48];       /* for PEER_OPEN: joined */
 };

@@ -30,8 +30,9 @@ SCRIPT(source_of_each_datagram) {
 
 SCRIPT(order_is_kept) {
     int a = bound(0);
-    FAR_SENDS(.to = PORT(0), .size = 30, .count = 60);
-    for (int i = 0; i < 60; i++) RECV(a, 100, 0);
+    /* A socket of the kernel's holds 49 behind a native XDP program on veth in Linux 6.1. */
+    FAR_SENDS(.to = PORT(0), .size = 30, .count = 45);
+    for (int i = 0; i < 45; i++) RECV(a, 100, 0);
     RECV(a, 100, MSG_DONTWAIT);
 }
 

@@ -297,10 +297,22 @@ SCRIPT(calls_that_wait_are_woken_at_any_moment) {
 }
 
 #define SENT_TO_BOTH 160
+#define SHARE_LEAST 40
 /* Times in a row that nothing comes for 400 ms. */
 #define PAUSES_MOST 5
 
-static atomic_int both_got;
+/* Of what a call has while it waits for more, nothing is older than so many datagrams that come later. The kernel has the two take turns: 16,
+ * and what a thread is kept off its CPU for. */
+#define KEPT_MOST 80
+
+static atomic_int both_got, newest;
+static int kept[2];
+
+static int number_of(const struct mmsghdr *message) {
+    int number;
+    memcpy(&number, message->msg_hdr.msg_iov->iov_base, sizeof number);
+    return number;
+}
 
 /* Vectors that are longer than what comes at once. The time over, a call gives what it has. A reader that a pause of the sender's
  * leaves with nothing goes on: on a busy machine there are such. */
@@ -308,7 +320,7 @@ static void *receive_vectors(void *argument) {
     char data[8][10];
     struct iovec parts[8];
     struct mmsghdr messages[8];
-    int got, pauses = 0;
+    int got, pauses = 0, which = (int *)argument - counts;
     for (int i = 0; i < 8; i++) {
         parts[i] = (struct iovec){ data[i], sizeof data[i] };
         messages[i] = (struct mmsghdr){ .msg_hdr = { .msg_iov = &parts[i], .msg_iovlen = 1 } };
@@ -316,26 +328,36 @@ static void *receive_vectors(void *argument) {
     while (both_got < SENT_TO_BOTH && pauses < PAUSES_MOST) {
         got = recvmmsg(shared, messages, 8, 0, NULL);
         pauses = got > 0 ? 0 : pauses + 1;
-        if (got > 0) *(int *)argument += got, both_got += got;
+        if (got <= 0) continue;
+        counts[which] += got, both_got += got;
+        int last = number_of(&messages[got - 1]), before = newest;
+        while (before < last && !atomic_compare_exchange_weak(&newest, &before, last)) {}
+        if (newest - number_of(messages) > kept[which]) kept[which] = newest - number_of(messages);
     }
     return NULL;
 }
 
-static void share_vectors(int gap_us) {
-    struct timeval time = { 0, 400000 };
-    shared = bound(0);
-    CALL(setsockopt(shared, SOL_SOCKET, SO_RCVTIMEO, &time, sizeof time));
-    counts[0] = counts[1] = both_got = 0;
-    struct thread *one = start_thread("one", receive_vectors, &counts[0]);
-    struct thread *two = start_thread("two", receive_vectors, &counts[1]);
+/* Whether each had its share, and kept nothing for long. Of attempts that differ in number the trace is the same. */
+static int shares_vectors(int gap_us) {
+    struct peer_request request = { .command = PEER_SEND, .to = PORT(0), .size = 4, .is_numbered = 1,
+                                    .count = SENT_TO_BOTH, .gap_us = gap_us };
+    counts[0] = counts[1] = kept[0] = kept[1] = both_got = newest = 0;
+    pthread_t readers[2];
+    for (int i = 0; i < 2; i++) if (pthread_create(&readers[i], NULL, receive_vectors, &counts[i]) != 0) abort();
     let_it_wait();
-    FAR_SENDS(.to = PORT(0), .size = 3, .count = SENT_TO_BOTH, .gap_us = gap_us);
-    join_thread(one);
-    join_thread(two);
-    /* Two that spin for ever share as they have CPUs: what comes while one is kept off its own is the other's. */
-    const char *spin = getenv("NEARWIRE_SPIN");
-    int least = spin && strcmp(spin, "forever") == 0 ? 4 : 40;
-    say("together %d, each has its share: %d", counts[0] + counts[1], counts[0] >= least && counts[1] >= least);
+    far_asks(&request);
+    for (int i = 0; i < 2; i++) pthread_join(readers[i], NULL);
+    if (both_got != SENT_TO_BOTH) say("together %d", both_got);
+    return counts[0] >= SHARE_LEAST && counts[1] >= SHARE_LEAST && kept[0] <= KEPT_MOST && kept[1] <= KEPT_MOST;
 }
 
-SCRIPT(two_readers_of_vectors_share_what_comes_slowly) { share_vectors(2000); }
+SCRIPT(two_readers_of_vectors_share_what_comes_slowly) {
+    struct timeval time = { 0, 400000 };
+    const char *spin = getenv("NEARWIRE_SPIN");
+    /* Two that spin for ever share as they have CPUs: what comes while one is kept off its own, as by the far end here, is the other's. */
+    int attempts = spin && strcmp(spin, "forever") == 0 ? 5 : 1, is_shared = 0;
+    shared = bound(0);
+    CALL(setsockopt(shared, SOL_SOCKET, SO_RCVTIMEO, &time, sizeof time));
+    while (!is_shared && attempts-- > 0) is_shared = shares_vectors(2000);
+    say("each has its share, and is given it soon: %d", is_shared);
+}
