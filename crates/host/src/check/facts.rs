@@ -1,6 +1,6 @@
 //! What a check knows of the host: readings, CPUs, owners.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::judge::{Judgement, is_version_at_least, judge};
 use super::owner::{Owner, Owners};
@@ -199,6 +199,10 @@ impl<'a> Facts<'a> {
             Condition::NodesAtLeast(least) => {
                 let nodes = CpuSet::from_list(self.value("memory.nodes", None).unwrap_or_default());
                 nodes.ok().filter(|nodes| !nodes.is_empty()).map(|nodes| nodes.iter().count() as u64 >= *least)
+            }
+            Condition::PackagesAtLeast(least) => {
+                let packages: BTreeSet<u32> = self.topology.cpus().iter().filter_map(|cpu| cpu.package_first).collect();
+                (!packages.is_empty()).then_some(packages.len() as u64 >= *least)
             }
             Condition::CpusAtLeast(least) => {
                 let cpus = self.topology.cpus().len() as u64;
