@@ -2,8 +2,8 @@
 TEST_PACKAGES = chromium iproute2 ethtool gcc g++ make pkg-config mandoc tcpdump
 # Emulated hosts: QEMU alone, and what takes a kernel's package apart. What these recommend (a display, firmware) is not used.
 EMULATION_PACKAGES = qemu-system-x86 busybox-static e2fsprogs zstd xz-utils
-# What reads exported files; with what ansible-core recommends it would be half a gigabyte.
-READER_PACKAGES = procps systemd udev kmod ansible-core
+# What reads exported files, and starts nearwire on each host of a fleet; with what ansible-core recommends it would be half a gigabyte.
+READER_PACKAGES = procps systemd udev kmod ansible-core openmpi-bin
 # What `nearwire run` is tried with.
 PROGRAM_PACKAGES = sockperf iperf3 ngtcp2-client openssl dnsmasq-base bind9-dnsutils dnsperf socat python3 sip-tester openvpn nodejs nftables iptables \
 	redis-tools wrk curl openssh-client
