@@ -271,6 +271,7 @@ fn veth_asked_answers_as_veth() {
         let channels = interface.channels().unwrap();
         assert!(channels.rx >= 1 && channels.tx >= 1);
         assert!(interface.coalesce().unwrap_err().is_unsupported());
+        assert!(interface.group_indirection(1).unwrap_err().is_unsupported());
 
         let stamps = interface.timestamping().unwrap();
         let software = SoTimestamping::RX_SOFTWARE | SoTimestamping::SOFTWARE;
