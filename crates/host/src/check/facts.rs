@@ -7,6 +7,7 @@ use super::owner::{Owner, Owners};
 use super::{CpuPlan, Outcome};
 use crate::environment::read_settings_and;
 use crate::profile::{Condition, CpuGroup, CpuRelation, Profile, Wanted, Wish};
+use crate::read::HostFiles;
 use crate::setting::{Menu, Vendor};
 use crate::topology::Topology;
 use crate::{CpuSet, Reading, Root, Setting, catalogue};
@@ -47,7 +48,7 @@ impl<'a> Facts<'a> {
         }
         settings.sort_by_key(|setting| setting.id);
         settings.dedup();
-        let others = || (Topology::read(root), Owners::read(root, interfaces));
+        let others = |files: &HostFiles<'_>| (files.topology().clone(), Owners::read(files, interfaces));
         let (readings, (topology, owners)) =
             read_settings_and(root, &settings, interfaces, plan.map(|plan| &plan.isolated), others);
         Self {

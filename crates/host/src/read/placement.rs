@@ -12,8 +12,9 @@ const IRQS: &str = "/proc/irq";
 /// What everything about isolated CPUs says where there are none.
 pub(crate) const NOTHING_ISOLATED: &str = "no CPU is isolated";
 
-/// How long a live host is watched for interrupts. An interrupt that comes more seldom is left to `check --probe noise`.
-const WATCHED: Duration = Duration::from_millis(10);
+/// How long a live host is watched for interrupts: what else is read takes as long, and a check has 15 ms. An interrupt that comes more seldom is
+/// left to `check --probe noise`.
+const WATCHED: Duration = Duration::from_millis(8);
 
 /// Interrupts that come to isolated CPUs, with those CPUs: `30 on 2, 31 on 2-3`. Those whose counters have stood at 0 there
 /// since boot are out; of the others the ones count that grow.
