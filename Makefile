@@ -2,8 +2,8 @@
 TEST_PACKAGES = chromium iproute2 ethtool gcc g++ make pkg-config mandoc tcpdump
 # Emulated hosts: QEMU alone, and what takes a kernel's package apart. What these recommend (a display, firmware) is not used.
 EMULATION_PACKAGES = qemu-system-x86 busybox-static e2fsprogs zstd xz-utils
-# What reads exported files; with what ansible-core recommends it would be half a gigabyte.
-READER_PACKAGES = procps systemd udev kmod ansible-core
+# What reads exported files, and starts nearwire on each host of a fleet; with what ansible-core recommends it would be half a gigabyte.
+READER_PACKAGES = procps systemd udev kmod ansible-core openmpi-bin
 # What `nearwire run` is tried with.
 PROGRAM_PACKAGES = sockperf iperf3 ngtcp2-client openssl dnsmasq-base bind9-dnsutils dnsperf socat python3 sip-tester openvpn nodejs nftables iptables \
 	redis-tools wrk curl openssh-client
@@ -80,9 +80,9 @@ test-kernels: namespaces $(KERNEL_FILES)
 	NEARWIRE_REQUIRE=all NEARWIRE_KERNEL_TESTS=all cargo test -p nearwire-preload --test differential on_stock_kernel -- \
 		--include-ignored --nocapture --test-threads=1
 
-# The speed targets, against sockperf on the same cable. Eight minutes on an otherwise idle machine, and six for how calls
-# wait; ONLY=send: those figures, and the targets that need no others; ONLY="run -- true,ping": both of these; ONLY="waiting tunnel": how
-# calls wait, in these cells. BASE=/path/to/nearwire: against another build, in the same rounds.
+# The speed targets, against sockperf on the same cable. Eight minutes on an otherwise idle machine, four for the commands of
+# tuning, and six for how calls wait; ONLY=send: those figures, and the targets that need no others; ONLY="run -- true,ping": both of these;
+# ONLY=tune: check and tune measure; ONLY="waiting tunnel": how calls wait, in these cells. BASE=/path/to/nearwire: against another build, in the same rounds.
 targets:
 	@$(call install,$(TARGETS_PACKAGES))
 	cargo build --release -p nearwire-preload

@@ -77,6 +77,7 @@ fn ports_carry_frames_on(kernel: StockKernel) {
     tags_pass_filters_and_stripping(&mut host, kernel);
     if kernel == StockKernel::Linux6_12 {
         throttled_interrupts_are_found_by_tune_measure(&mut host);
+        deferred_interrupts_are_found_by_tune_measure(&mut host);
     }
 }
 
@@ -189,8 +190,15 @@ fn measured_rx_usecs(host: &mut EmulatedHost, first: u32, values: [u32; 2]) -> s
     );
     exits(host, &script, 0);
     assert_rx_usecs(host, first, values[0]);
+    median_of(host, RX_USECS)
+}
+
+/// Of the setting whose id begins so, in the page of the last measurement.
+fn median_of(host: &mut EmulatedHost, id: &str) -> serde_json::Value {
     let page: serde_json::Value = serde_json::from_slice(&host.read_file("/tmp/worth.json").unwrap()).unwrap();
-    let effects = page["settings"][0]["on"][0]["effects"].as_array().unwrap();
+    let is_it = |setting: &&serde_json::Value| setting["id"].as_str().unwrap().starts_with(id);
+    let setting = page["settings"].as_array().unwrap().iter().find(is_it).unwrap_or_else(|| panic!("{page}"));
+    let effects = setting["on"][0]["effects"].as_array().unwrap_or_else(|| panic!("{page}"));
     effects.iter().find(|effect| effect["figure"] == "p50_ns").unwrap_or_else(|| panic!("{page}")).clone()
 }
 
@@ -204,6 +212,44 @@ fn throttled_interrupts_are_found_by_tune_measure(host: &mut EmulatedHost) {
     assert!(change < -0.3 * half_ns, "{p50}");
 }
 
+/// So long the kernel leaves the interrupt of a queue off once it has received, and looks again: the device itself delays nothing.
+const DEFERRED_NS: u32 = 2_000_000;
+
+/// QEMU's virtio-net device keeps no time between interrupts, so the kernel does. Each NIC receives once in a round trip and then has its
+/// interrupt off until the timer ends.
+fn deferred_interrupts_are_found_by_tune_measure(host: &mut EmulatedHost) {
+    let [deferral, placebo] = ["nic.napi-defer-hard-irqs", "net.ipv4.tcp_sack"];
+    let wish = |setting, value| {
+        format!("[[wish]]\nsetting = '{setting}'\nequal = {value}\nreason = 'A test.'\nsource = 'A test'\n")
+    };
+    let profile = format!("purpose = 'A test'\n{}{}", wish(deferral, "0"), wish(placebo, "false"));
+    host.write_file("/root/deferral.toml", profile.as_bytes()).unwrap();
+    let write = |times: u32, ns: u32| {
+        format!(
+            "for nic in nic0 nic1; do cd /sys/class/net/$nic; echo {times} > napi_defer_hard_irqs; echo {ns} > gro_flush_timeout; done"
+        )
+    };
+    // More times than a round trip takes: else the interrupt is on again when the next frame comes.
+    exits(host, &write(10, DEFERRED_NS), 0);
+    let measure = "nearwire tune measure udp/block --profile /root/deferral.toml --cable nic0:nic1 --yes --quiet --no-pairs --rounds 2 \
+                   --time 100ms --json /tmp/worth.json";
+    exits(host, measure, 0);
+    let said =
+        exits(host, "cat /sys/class/net/nic[01]/napi_defer_hard_irqs /sys/class/net/nic[01]/gro_flush_timeout", 0);
+    let ns = DEFERRED_NS.to_string();
+    assert_eq!(said.split_whitespace().collect::<Vec<_>>(), ["10", "10", &ns, &ns]);
+    exits(host, &write(0, 0), 0);
+
+    let (p50, none) = (median_of(host, deferral), median_of(host, placebo));
+    assert_eq!(p50["verdict"], "better", "{p50}");
+    // Each end waits for its own timer, and half a round trip has one of the two waits.
+    let (found, change) = (p50["found"].as_f64().unwrap(), p50["change"].as_f64().unwrap());
+    assert!(found > 0.45 * f64::from(DEFERRED_NS), "{p50}");
+    assert!(change < -0.3 * found, "{p50}");
+    let is_told = none["verdict"] == "better" || none["verdict"] == "worse";
+    assert!(!is_told || none["percent"].as_f64().unwrap().abs() < 10.0, "{none}");
+}
+
 #[test]
 #[ignore = "minutes: make test-kernels"]
 fn throttled_interrupts_are_found_both_ways_and_are_back_after_a_kill_on_linux_6_1_and_the_newest_linux() {
@@ -213,6 +259,7 @@ fn throttled_interrupts_are_found_both_ways_and_are_back_after_a_kill_on_linux_6
         let p50 = measured_rx_usecs(&mut host, 2, [0, THROTTLED_US]);
         assert_eq!(p50["verdict"], "worse", "{p50}");
         throttled_interrupts_are_back_after_a_kill(&mut host);
+        deferred_interrupts_are_found_by_tune_measure(&mut host);
         // QEMU's virtio-net device has no such setting, and its driver says so when it is written.
         let said =
             exits(&mut host, "nearwire tune measure --profile /root/rx-usecs.toml --cable nic0:nic1 --yes --quiet", 0);

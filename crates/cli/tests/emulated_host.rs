@@ -99,6 +99,73 @@ fn apply_that_is_broken_off_goes_back_whatever_broke_it_off() {
     is_closed(&mut host);
 }
 
+/// What is wanted of the first threads of the cores, which are those with even numbers, and of the second ones too.
+const WITHOUT_SECOND_THREADS: &str = "\
+purpose = 'One thread a core'
+[[wish]]
+setting = 'cpu.smt'
+equal = 'off'
+[[wish]]
+setting = 'nic.irq-affinity'
+cpus-equal = '4'
+when = { driver = ['e1000e'] }
+[[wish]]
+setting = 'nic.rps-cpus'
+cpus-equal = '2-3'
+when = { driver = ['virtio_net'] }
+[[wish]]
+setting = 'cpu.pm-qos-resume-latency-us'
+equal = 1
+[[wish]]
+setting = 'cpu.isolated'
+cpus-equal = '6-7'
+";
+
+/// A profile of these wishes, and the command that applies it.
+fn apply_of(host: &mut EmulatedHost, wishes: &str) -> String {
+    let text = wishes.replace("[[wish]]\n", "[[wish]]\nreason = 'It is tested.'\nsource = 'a test'\n");
+    host.write_file("/root/threads.toml", text.as_bytes()).unwrap();
+    "nearwire tune apply --yes --profile /root/threads.toml --nic nic0 --nic nic2".to_owned()
+}
+
+#[test]
+fn second_threads_switched_off_take_their_values_along_and_all_come_back() {
+    let Some(mut host) = booted_or_skip(&hardware(), "") else {
+        return;
+    };
+    wait_for_link(&mut host);
+    let untuned = files(&mut host);
+    assert_settings(
+        &settings_now(&mut host),
+        &[("cpu.smt", "on"), ("cpu.online", "0-7"), ("cpu.isolated.cgroup", "none")],
+    );
+    // A value that the kernel does not take, written after the threads went offline: they come back.
+    let refused = format!("{WITHOUT_SECOND_THREADS}[[wish]]\nsetting = 'vm.swappiness'\nequal = 100000\n");
+    let apply = apply_of(&mut host, &refused);
+    let told = exits(&mut host, &apply, 4);
+    assert!(told.contains("vm.swappiness") && told.contains("everything is as it was"), "{told}");
+    assert_same(&untuned, &files(&mut host), "after an apply that failed when threads were offline");
+    is_closed(&mut host);
+
+    let apply = apply_of(&mut host, WITHOUT_SECOND_THREADS);
+    let told = exits(&mut host, &apply, 0);
+    assert!(told.contains("CPU 1 goes offline with cpu.smt = off of the same plan"), "{told}");
+    let tuned = settings_now(&mut host);
+    assert_settings(&tuned, &[("cpu.smt", "off"), ("cpu.isolated.cgroup", "6"), ("nic.rps-cpus[nic2]", "2")]);
+    let online = "cat /sys/devices/system/cpu/online /sys/devices/system/cpu/cpu[0-7]/power/pm_qos_resume_latency_us";
+    let online = exits(&mut host, online, 0);
+    assert_eq!(
+        online.split_whitespace().collect::<Vec<_>>(),
+        ["0,2,4,6", "1", "0", "1", "0", "1", "0", "1", "0"],
+        "{online}"
+    );
+    exits(&mut host, "nearwire tune status", 0);
+    exits(&mut host, "nearwire tune revert --yes", 0);
+    assert_same(&untuned, &files(&mut host), "after the threads came back");
+    assert_settings(&settings_now(&mut host), &[("cpu.online", "0-7"), ("cpu.isolated.cgroup", "none")]);
+    is_closed(&mut host);
+}
+
 /// Starts an apply and stops the process once so many writes were announced.
 fn stopped_at(host: &mut EmulatedHost, point: usize) {
     let script = format!(

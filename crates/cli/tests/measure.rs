@@ -114,6 +114,103 @@ fn planted_setting_is_found_with_its_sign_and_placebo_is_not() {
     assert!(checked.contains("worth") && checked.contains("udp/spin"), "{checked}");
 }
 
+/// Parameters of TCP, and others that no datagram of the ends comes to, each with another value than it is found with.
+const PLACEBOS: [(&str, &str); 20] = [
+    ("net.core.optmem_max", "65536"),
+    ("net.core.somaxconn", "1024"),
+    ("net.ipv4.tcp_adv_win_scale", "2"),
+    ("net.ipv4.tcp_autocorking", "false"),
+    ("net.ipv4.tcp_base_mss", "512"),
+    ("net.ipv4.tcp_comp_sack_delay_ns", "0"),
+    ("net.ipv4.tcp_congestion_control", "'reno'"),
+    ("net.ipv4.tcp_early_demux", "false"),
+    ("net.ipv4.tcp_limit_output_bytes", "1048576"),
+    ("net.ipv4.tcp_mtu_probing", "1"),
+    ("net.ipv4.tcp_notsent_lowat", "131072"),
+    ("net.ipv4.tcp_rmem", "'4096 65536 1048576'"),
+    ("net.ipv4.tcp_rto_min_us", "100000"),
+    ("net.ipv4.tcp_sack", "false"),
+    ("net.ipv4.tcp_slow_start_after_idle", "false"),
+    ("net.ipv4.tcp_timestamps", "0"),
+    ("net.ipv4.tcp_tso_win_divisor", "2"),
+    ("net.ipv4.tcp_wmem", "'4096 65536 1048576'"),
+    ("net.ipv4.udp_rmem_min", "8192"),
+    ("vm.zone_reclaim_mode", "1"),
+];
+
+#[test]
+fn of_twenty_settings_that_do_nothing_at_most_one_is_told_to_do_something() {
+    if !may_run() {
+        return;
+    }
+    let wishes: Vec<_> = PLACEBOS.iter().map(|(id, value)| (*id, format!("equal = {value}"))).collect();
+    let place = Place::new(&wishes);
+    let json = place.path("r.json");
+    let words = ["udp/spin", "--yes", "--quiet", "--time", "1500ms", "--no-pairs", "--seed", "11"];
+    let output = place.measure(&words).arg("--json").arg(&json).output().unwrap();
+    assert_eq!(code(&output), Some(0), "{}{}", text(&output), errors(&output));
+    let page = page(&json);
+    let settings = page["settings"].as_array().unwrap();
+    let all_effects = |setting: &Value| setting["on"][0]["effects"].as_array().cloned().unwrap_or_default();
+    for setting in settings {
+        assert!(all_effects(setting).len() > 1, "it was not measured: {setting}");
+    }
+    assert_eq!(settings.len(), PLACEBOS.len(), "{}", text(&output));
+    let is_told = |setting: &&Value| {
+        all_effects(setting).iter().any(|effect| effect["verdict"] == "better" || effect["verdict"] == "worse")
+    };
+    let told: Vec<_> = settings.iter().filter(is_told).collect();
+    assert!(told.len() <= PLACEBOS.len() / 20, "{told:#?}");
+}
+
+/// Two interfaces of this host that a cable joins, whose driver polls for what it joins to larger packets, of senders that make none:
+/// without that a socket could poll for nothing (`veth_skb_is_eligible_for_gro` in `drivers/net/veth.c`).
+struct PollingCable;
+
+impl PollingCable {
+    const ENDS: [&str; 2] = ["nwbusya", "nwbusyb"];
+
+    fn new() -> Self {
+        let [near, far] = Self::ENDS;
+        let script = format!(
+            "ip link add {near} type veth peer name {far} && for end in {near} {far}; do ip link set $end up && \
+             ethtool -K $end gro on tso off || exit; done"
+        );
+        let output = std::process::Command::new("sh").args(["-ec", &script]).output().unwrap();
+        assert!(output.status.success(), "{}", errors(&output));
+        Self
+    }
+}
+
+impl Drop for PollingCable {
+    fn drop(&mut self) {
+        let _ = std::process::Command::new("ip").args(["link", "del", Self::ENDS[0]]).status();
+    }
+}
+
+/// A receiver that polls is awake when the answer comes; one that sleeps has to be woken, which takes several times as long.
+#[test]
+fn sockets_that_poll_before_they_sleep_are_found_to_be_quicker() {
+    if !may_run() {
+        return;
+    }
+    let busy_read = HostValue::of("/proc/sys/net/core/busy_read");
+    assert_eq!(busy_read.found, "0", "sockets of this host poll already");
+    let cable = PollingCable::new();
+    let place = Place::new(&[("net.core.busy_read", "equal = 200".to_owned())]);
+    let json = place.path("r.json");
+    let ends = PollingCable::ENDS.join(":");
+    let words = ["udp/block", "--yes", "--quiet", "--time", "4s", "--seed", "5", "--cable", &ends];
+    let output = place.measure(&words).arg("--json").arg(&json).output().unwrap();
+    drop(cable);
+    assert_eq!(code(&output), Some(0), "{}{}", text(&output), errors(&output));
+    let page = page(&json);
+    let p50 = effect(&page, "net.core.busy_read", "udp/block", "p50_ns");
+    assert_eq!(p50["verdict"], "better", "{p50}");
+    assert!(p50["percent"].as_f64().unwrap() < -40.0, "{p50}");
+    assert!(busy_read.is_as_found() && !place.has_journal());
+}
+
 #[test]
 fn killed_at_any_moment_everything_is_back_after_a_revert() {
     if !may_run() {

@@ -313,11 +313,11 @@ fn archive_that_unpacks_to_gigabytes_stops_early_with_little_memory() {
 }
 
 #[test]
-fn playbook_for_a_fleet_fetches_a_snapshot_that_is_checked() {
+fn playbook_for_a_fleet_fetches_snapshots_that_are_checked() {
     let directory = tempfile::tempdir().unwrap();
     let fetched = directory.path().join("snapshots");
     let output = Command::new("ansible-playbook")
-        .args(["--inventory", "localhost,", "--connection", "local"])
+        .args(["--inventory", "one,two", "--connection", "local"])
         .args(["-e", &format!("nearwire={NEARWIRE}"), "-e", &format!("directory={}", fetched.display())])
         .arg(concat!(env!("CARGO_MANIFEST_DIR"), "/../../contrib/snapshots.yml"))
         .env("ANSIBLE_LOCALHOST_WARNING", "False")
@@ -328,8 +328,45 @@ fn playbook_for_a_fleet_fetches_a_snapshot_that_is_checked() {
         return println!("SKIP no ansible-playbook");
     };
     assert!(output.status.success(), "{}{}", text(&output), errors(&output));
-    let file = fetched.join("localhost.tar.zst");
-    let checked = nearwire(&["check", file.to_str().unwrap()]);
+    assert_are_two_hosts(&fetched, ["one", "two"]);
+}
+
+/// Two snapshots of this host are checked as two hosts that are alike.
+#[track_caller]
+fn assert_are_two_hosts(snapshots: &Path, names: [&str; 2]) {
+    let files = names.map(|name| snapshots.join(format!("{name}.tar.zst")).display().to_string());
+    let checked = nearwire(&["check", &files[0], &files[1]]);
     assert!(matches!(code(&checked), Some(0 | 1)), "{}", errors(&checked));
-    assert!(text(&checked).starts_with("1 host, profile socket-bypass: "), "{}", text(&checked));
+    let said = text(&checked);
+    assert!(said.starts_with("2 hosts, profile socket-bypass: "), "{said}");
+    assert!(names.iter().all(|name| said.contains(&format!("\n  {name}: "))), "{said}");
+}
+
+/// As docs/tuning.md has it, but for two processes of one host, whose files the names of hosts would not tell apart.
+#[test]
+fn process_of_mpirun_on_each_host_takes_a_snapshot_that_is_checked() {
+    let directory = tempfile::tempdir().unwrap();
+    let snapshots = directory.path().display();
+    let take = format!("'{NEARWIRE}' snapshot -o {snapshots}/rank$OMPI_COMM_WORLD_RANK.tar.zst");
+    let mut mpirun = Command::new("mpirun");
+    // The processes are of this host alone: neither another interface nor a remote shell is looked for.
+    mpirun.args([
+        "--oversubscribe",
+        "-n",
+        "2",
+        "--allow-run-as-root",
+        "--mca",
+        "oob",
+        "tcp",
+        "--mca",
+        "oob_tcp_if_include",
+        "lo",
+    ]);
+    let output = mpirun.args(["sh", "-c", &take]).env("TMPDIR", directory.path()).output();
+    let Ok(output) = output else {
+        assert!(std::env::var_os("NEARWIRE_REQUIRE").is_none(), "mpirun does not start: {output:?}");
+        return println!("SKIP no mpirun");
+    };
+    assert!(output.status.success(), "{}{}", text(&output), errors(&output));
+    assert_are_two_hosts(directory.path(), ["rank0", "rank1"]);
 }

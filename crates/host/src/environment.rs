@@ -58,7 +58,7 @@ fn recorded() -> impl Iterator<Item = &'static Setting> {
 /// Files that several settings share are read once.
 #[must_use]
 pub fn read_settings(root: &Root, settings: &[&Setting], interfaces: &[String]) -> Vec<(String, Reading)> {
-    read_settings_and(root, settings, interfaces, None, || ()).0
+    read_settings_and(root, settings, interfaces, None, |_| ()).0
 }
 
 /// As [`read_settings`], for a program that CPUs are planned for, and what else is to be done while a setting takes its time.
@@ -67,7 +67,7 @@ pub(crate) fn read_settings_and<T>(
     settings: &[&Setting],
     interfaces: &[String],
     kept: Option<&CpuSet>,
-    meanwhile: impl FnOnce() -> T,
+    meanwhile: impl FnOnce(&HostFiles<'_>) -> T,
 ) -> (Vec<(String, Reading)>, T) {
     let files = HostFiles::new(root);
     let needs_nics = settings.iter().any(|setting| matches!(setting.read, ReadFrom::Nic(_)));
@@ -91,7 +91,7 @@ pub(crate) fn read_settings_and<T>(
             }
         }
     }
-    let done = meanwhile();
+    let done = meanwhile(&files);
     if let Some((at, setting)) = later
         && let Some(reading) = files.read_setting(setting)
     {

@@ -340,3 +340,23 @@ fn copy_of_1024_cpus_is_read_and_planned_soon() {
     assert!(start.elapsed().as_secs() < 20, "{:?}", start.elapsed());
     println!("{:?}", start.elapsed());
 }
+
+#[test]
+fn processor_that_is_divided_into_nodes_is_told_and_a_plan_stays_in_the_node_that_is_named() {
+    for (name, nodes, node, node_cpus) in [
+        ("epyc-4-nodes-per-package", "4", 3, "48-63,176-191"),
+        ("x86-2-nodes-under-one-cache", "2", 1, "16-31,48-63"),
+        ("x86-2-packages", "1", 1, "28-55,84-111"),
+    ] {
+        let shape = named(name);
+        let directory = written(&shape);
+        let root = Root::directory(directory.path()).unwrap();
+        assert_eq!(value(&root, "firmware.nodes-per-socket").as_deref(), Some(nodes), "{name}");
+        let request = Request { node: Some(node), app_cpus: Some(4), irq_cpus: Some(2), ..Request::default() };
+        let plan = planned(&shape, &request);
+        let near = CpuSet::from_list(node_cpus).unwrap();
+        let planned: Vec<u32> = plan.app().iter().chain(plan.irq().iter()).collect();
+        assert_eq!(planned.len(), 6, "{name}");
+        assert!(planned.iter().all(|cpu| near.contains(*cpu)), "{name}: {planned:?} not in {near}");
+    }
+}

@@ -55,7 +55,7 @@ fn default_bench() -> Result<(f64, f64), AnyError> {
 }
 
 /// `VmHWM` of proc(5): the most that was resident at once.
-fn peak_kib(pid: u32) -> Option<u64> {
+pub fn peak_kib(pid: u32) -> Option<u64> {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
     status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?.trim().strip_suffix(" kB")?.parse().ok()
 }

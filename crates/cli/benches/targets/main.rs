@@ -16,6 +16,7 @@ mod program;
 mod redis;
 mod sockperf;
 mod start_up;
+mod tune;
 mod verdicts;
 mod waiting;
 
@@ -57,12 +58,16 @@ fn main() -> ExitCode {
     let chosen = || arguments.iter().filter(|argument| !argument.starts_with('-')).map(String::as_str);
     let words: Vec<&str> = chosen().flat_map(|words| words.split(' ')).collect();
     let is_waiting = words.first() == Some(&waiting::NAME);
+    let is_tune = words.first() == Some(&tune::NAME);
     let only = chosen().next();
-    // The command first: it inherits the CPUs of this thread, which `measure` pins.
+    // What runs the command first: it inherits the CPUs of this thread, which `measure` pins.
     let command = || only.map_or_else(command::judge, |_| Ok(true));
     let all = || -> Result<bool, AnyError> {
         let mut met = true;
-        if !is_waiting {
+        if is_tune || only.is_none() {
+            met &= tune::judge()?;
+        }
+        if !is_waiting && !is_tune {
             met &= command()?;
             met &= verdicts::judge(&measure(only)?, only.is_some())?;
         }

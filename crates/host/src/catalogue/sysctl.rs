@@ -188,7 +188,7 @@ pub(super) const SETTINGS: &[Setting] = &[
     )
     .switch()
     .risk(&[Risk::Debugging])
-    .today("It exists since Linux 6.2 on x86, and the kernel's log names the programs that it slows down."),
+    .today("It exists since Linux 6.2 on x86, the kernel's log names the programs that it slows down, and it is without effect on processors of AMD, whose traps for such locks (since Linux 6.13) put nobody to sleep."),
     sysctl(
         KERNEL,
         "kernel.randomize_va_space",

@@ -1,12 +1,13 @@
 //! What a check knows of the host: readings, CPUs, owners.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::judge::{Judgement, is_version_at_least, judge};
 use super::owner::{Owner, Owners};
 use super::{CpuPlan, Outcome};
 use crate::environment::read_settings_and;
 use crate::profile::{Condition, CpuGroup, CpuRelation, Profile, Wanted, Wish};
+use crate::read::HostFiles;
 use crate::setting::{Menu, Vendor};
 use crate::topology::Topology;
 use crate::{CpuSet, Reading, Root, Setting, catalogue};
@@ -47,7 +48,7 @@ impl<'a> Facts<'a> {
         }
         settings.sort_by_key(|setting| setting.id);
         settings.dedup();
-        let others = || (Topology::read(root), Owners::read(root, interfaces));
+        let others = |files: &HostFiles<'_>| (files.topology().clone(), Owners::read(files, interfaces));
         let (readings, (topology, owners)) =
             read_settings_and(root, &settings, interfaces, plan.map(|plan| &plan.isolated), others);
         Self {
@@ -204,6 +205,10 @@ impl<'a> Facts<'a> {
             Condition::NodesAtLeast(least) => {
                 let nodes = CpuSet::from_list(self.value("memory.nodes", None).unwrap_or_default());
                 nodes.ok().filter(|nodes| !nodes.is_empty()).map(|nodes| nodes.iter().count() as u64 >= *least)
+            }
+            Condition::PackagesAtLeast(least) => {
+                let packages: BTreeSet<u32> = self.topology.cpus().iter().filter_map(|cpu| cpu.package_first).collect();
+                (!packages.is_empty()).then_some(packages.len() as u64 >= *least)
             }
             Condition::CpusAtLeast(least) => {
                 let cpus = self.topology.cpus().len() as u64;

@@ -6,9 +6,9 @@ mod glob;
 pub(crate) mod link_files;
 pub(crate) mod tuned;
 
+use crate::Setting;
 use crate::read::HostFiles;
 use crate::read::service::state;
-use crate::{Root, Setting};
 
 /// A tool on the host that sets a setting by itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -97,23 +97,23 @@ pub(crate) struct Owners {
 }
 
 impl Owners {
-    pub(super) fn read(root: &Root, interfaces: &[String]) -> Self {
-        let mut owners = Self::without_secrets(root, interfaces);
-        if is_active(&HostFiles::new(root), "NetworkManager.service") {
-            owners.claims.extend(files::network_manager(root, interfaces));
+    pub(super) fn read(files: &HostFiles<'_>, interfaces: &[String]) -> Self {
+        let mut owners = Self::without_secrets(files, interfaces);
+        if is_active(files, "NetworkManager.service") {
+            owners.claims.extend(files::network_manager(files.root(), interfaces));
         }
         owners
     }
 
     /// Of everything but the connections of `NetworkManager`, which hold pass phrases: what a
     /// snapshot may copy.
-    pub(crate) fn without_secrets(root: &Root, interfaces: &[String]) -> Self {
-        let files = HostFiles::new(root);
+    pub(crate) fn without_secrets(files: &HostFiles<'_>, interfaces: &[String]) -> Self {
+        let root = files.root();
         let mut claims = Vec::new();
-        if is_active(&files, "tuned.service") {
+        if is_active(files, "tuned.service") {
             claims.extend(tuned::claim(root));
         }
-        claims.extend(SERVICES.iter().filter(|service| is_active(&files, service.unit)).map(|service| Claim {
+        claims.extend(SERVICES.iter().filter(|service| is_active(files, service.unit)).map(|service| Claim {
             owner: Owner { tool: service.tool.to_owned(), advice: service.advice.to_owned() },
             ids: service.ids.iter().map(|id| (*id).to_owned()).collect(),
             interface: None,

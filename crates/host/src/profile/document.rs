@@ -169,6 +169,7 @@ fn conditions(table: &Table<'_>, key: &str) -> Result<Vec<Condition>, ProfileErr
         "cpu",
         "host",
         "nodes-at-least",
+        "packages-at-least",
         "cpus-at-least",
         "isolated",
         "plan",
@@ -188,6 +189,7 @@ fn conditions(table: &Table<'_>, key: &str) -> Result<Vec<Condition>, ProfileErr
             },
             "cpu" => Condition::Cpu(when.text_of(key, found)?),
             "nodes-at-least" => Condition::NodesAtLeast(when.count_of(key, found)?),
+            "packages-at-least" => Condition::PackagesAtLeast(when.count_of(key, found)?),
             "cpus-at-least" => Condition::CpusAtLeast(when.count_of(key, found)?),
             "host" => match found.get_ref().as_str() {
                 Some("bare-metal") => Condition::BareMetal,

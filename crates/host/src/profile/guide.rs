@@ -109,7 +109,7 @@ that extend one another in a circle are refused with the way round.
 | `has = ID` | the host has this setting, whatever its value |
 | `driver = [\"ice\", \"i40e\"]` | the interface has one of these drivers; for a setting of the host, some interface has |
 | `cpu = \"AMD\"` | the name of the processor has this word |
-| `nodes-at-least`, `cpus-at-least` | there are as many memory nodes, online CPUs |
+| `nodes-at-least`, `packages-at-least`, `cpus-at-least` | there are as many memory nodes, processors, online CPUs |
 | `isolated = true` | some CPU is isolated, now or by the plan |
 | `plan = true` | a plan of CPUs was given |
 

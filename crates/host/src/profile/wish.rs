@@ -223,6 +223,8 @@ pub enum Condition {
     Guest,
     /// It has this many memory nodes or more.
     NodesAtLeast(u64),
+    /// It has this many processors or more: a processor may have several memory nodes.
+    PackagesAtLeast(u64),
     /// It has this many online CPUs or more.
     CpusAtLeast(u64),
     /// Some CPU is isolated, now or by the plan.
@@ -295,6 +297,7 @@ impl fmt::Display for Condition {
             Self::BareMetal => f.write_str("bare metal"),
             Self::Guest => f.write_str("a guest"),
             Self::NodesAtLeast(nodes) => write!(f, "at least {nodes} memory nodes"),
+            Self::PackagesAtLeast(packages) => write!(f, "at least {packages} processors"),
             Self::CpusAtLeast(cpus) => write!(f, "at least {cpus} CPUs"),
             Self::Isolated => f.write_str("isolated CPUs"),
             Self::Plan => f.write_str("a plan of CPUs"),

@@ -34,6 +34,7 @@ pub struct HostFiles<'a> {
     meminfo: Text,
     config: Text,
     topology: OnceCell<Topology>,
+    has_systemd: OnceCell<Result<(), Reading>>,
     watch: OnceCell<placement::Watch>,
     threads: OnceCell<Result<Vec<placement::Thread>, Reading>>,
 }
@@ -47,6 +48,7 @@ impl<'a> HostFiles<'a> {
             meminfo: Text::new(),
             config: Text::new(),
             topology: OnceCell::new(),
+            has_systemd: OnceCell::new(),
             watch: OnceCell::new(),
             threads: OnceCell::new(),
         }
@@ -237,6 +239,11 @@ impl<'a> HostFiles<'a> {
 
     pub(crate) fn topology(&self) -> &Topology {
         self.topology.get_or_init(|| Topology::read(self.root))
+    }
+
+    /// Whether the host has systemd, which takes lists of hundreds of files and is asked for each unit.
+    pub(super) fn has_systemd(&self, look: impl FnOnce() -> Result<(), Reading>) -> Result<(), Reading> {
+        self.has_systemd.get_or_init(look).clone()
     }
 
     /// The watch on interrupts, which the first who asks begins.

@@ -6,14 +6,16 @@ use std::time::{Duration, Instant};
 
 use super::HostFiles;
 use super::condense::condense;
+use super::host_files::field_of;
 use crate::{CpuSet, Reading};
 
 const IRQS: &str = "/proc/irq";
 /// What everything about isolated CPUs says where there are none.
 pub(crate) const NOTHING_ISOLATED: &str = "no CPU is isolated";
 
-/// How long a live host is watched for interrupts. An interrupt that comes more seldom is left to `check --probe noise`.
-const WATCHED: Duration = Duration::from_millis(10);
+/// How long a live host is watched for interrupts: what else is read takes as long, and a check has 15 ms. An interrupt that comes more seldom is
+/// left to `check --probe noise`.
+const WATCHED: Duration = Duration::from_millis(8);
 
 /// Interrupts that come to isolated CPUs, with those CPUs: `30 on 2, 31 on 2-3`. Those whose counters have stood at 0 there
 /// since boot are out; of the others the ones count that grow.
@@ -161,7 +163,7 @@ pub(crate) struct Thread {
 }
 
 fn is_rescuer(status: &str) -> bool {
-    super::host_files::field_of(status, "Name").is_some_and(|name| name.starts_with("kworker/R-"))
+    field_of(status, "Name").is_some_and(|name| name.starts_with("kworker/R-"))
 }
 
 fn count_threads(files: &HostFiles<'_>, counts: impl Fn(&Thread) -> bool) -> Reading {
@@ -187,25 +189,31 @@ fn threads(files: &HostFiles<'_>) -> Result<Vec<Thread>, Reading> {
     let processes = files.root().list("/proc")?.into_iter().filter(|name| name.parse::<u32>().is_ok());
     let mut threads = Vec::new();
     for process in processes {
-        for thread in files.root().list(&format!("/proc/{process}/task")).unwrap_or_default() {
-            // A thread may end while it is looked at.
-            let Ok(status) = files.root().read(&format!("/proc/{process}/task/{thread}/status")) else {
-                continue;
-            };
-            let Some(cpus) = allowed(&status) else { continue };
-            threads.push(Thread { is_kernel: is_kernel(&status), is_rescuer: is_rescuer(&status), cpus });
+        // Most processes have one thread, whose status is theirs: without a list of it that is half the work.
+        match files.root().read(&format!("/proc/{process}/status")) {
+            Ok(status) if field_of(&status, "Threads") == Some("1") => threads.extend(thread(&status)),
+            _ => {
+                let tasks = files.root().list(&format!("/proc/{process}/task")).unwrap_or_default();
+                // A thread may end while it is looked at.
+                let status = |task| files.root().read(&format!("/proc/{process}/task/{task}/status")).ok();
+                threads.extend(tasks.into_iter().filter_map(status).filter_map(|status| thread(&status)));
+            }
         }
     }
     Ok(threads)
 }
 
+fn thread(status: &str) -> Option<Thread> {
+    Some(Thread { is_kernel: is_kernel(status), is_rescuer: is_rescuer(status), cpus: allowed(status)? })
+}
+
 fn allowed(status: &str) -> Option<CpuSet> {
-    CpuSet::from_list(super::host_files::field_of(status, "Cpus_allowed_list")?).ok()
+    CpuSet::from_list(field_of(status, "Cpus_allowed_list")?).ok()
 }
 
 /// A kernel thread has no memory of its own.
 fn is_kernel(status: &str) -> bool {
-    super::host_files::field_of(status, "VmSize").is_none()
+    field_of(status, "VmSize").is_none()
 }
 
 #[cfg(test)]

@@ -97,13 +97,15 @@ pub(crate) fn texts(files: &HostFiles<'_>, unit: &str) -> Result<Vec<String>, Re
 }
 
 fn has_systemd(files: &HostFiles<'_>) -> Result<(), Reading> {
-    let lists: Vec<_> = UNITS.iter().map(|directory| files.root().list(directory)).collect();
-    match () {
-        () if lists.iter().any(Result::is_ok) => Ok(()),
-        () if lists.contains(&Err(Reading::NeedsRoot)) => Err(Reading::NeedsRoot),
-        () if files.root().is_whole() => Err(Reading::Unsupported),
-        () => Err(Reading::unknown("the copy has no directory of systemd units")),
-    }
+    files.has_systemd(|| {
+        let lists: Vec<_> = UNITS.iter().map(|directory| files.root().list(directory)).collect();
+        match () {
+            () if lists.iter().any(Result::is_ok) => Ok(()),
+            () if lists.contains(&Err(Reading::NeedsRoot)) => Err(Reading::NeedsRoot),
+            () if files.root().is_whole() => Err(Reading::Unsupported),
+            () => Err(Reading::unknown("the copy has no directory of systemd units")),
+        }
+    })
 }
 
 /// Whether a target below this directory wants the unit.

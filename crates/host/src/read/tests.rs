@@ -202,6 +202,8 @@ fn interrupts_and_threads_on_isolated_cpus_read_are_counted() {
         ("proc/irq/31/effective_affinity_list", "0-3\n"),
         ("proc/irq/32/effective_affinity_list", "1\n"),
         ("proc/interrupts", " CPU0 CPU1 CPU2 CPU3\n 30: 1 0 0 0 x\n 32: 0 4 0 0 x\n"),
+        ("proc/6/status", "Name: b\nVmSize: 1 kB\nThreads:\t1\nCpus_allowed_list:\t2-3\n"),
+        ("proc/7/status", "Name: a\nVmSize: 1 kB\nThreads:\t2\nCpus_allowed_list:\t2\n"),
         ("proc/7/task/7/status", "Name: a\nVmSize: 1 kB\nCpus_allowed_list:\t2\n"),
         ("proc/7/task/8/status", "Name: a\nVmSize: 1 kB\nCpus_allowed_list:\t0-3\n"),
         ("proc/9/task/9/status", "Name: kworker\nCpus_allowed_list:\t0-2\n"),
@@ -209,7 +211,7 @@ fn interrupts_and_threads_on_isolated_cpus_read_are_counted() {
     ]);
     assert_eq!(value(&directory, "irq.on-isolated"), "none");
     assert_eq!(value(&directory, "irq.of-each-cpu"), "1 (0,3), 2 (1-2)");
-    assert_eq!(value(&directory, "placement.threads-on-isolated"), "2 (2), 1 (3)");
+    assert_eq!(value(&directory, "placement.threads-on-isolated"), "3 (2), 2 (3)");
     assert_eq!(value(&directory, "noise.kernel-threads"), "1 (2), 0 (3)");
 
     let nothing_isolated = host(&[("sys/devices/system/cpu/online", "0-3\n"), ("proc/irq/30/x", "")]);

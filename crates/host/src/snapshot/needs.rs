@@ -2,6 +2,7 @@
 
 use crate::check::Owners;
 use crate::plan::HostFacts;
+use crate::read::HostFiles;
 use crate::topology::Topology;
 use crate::{Root, catalogue, read_settings};
 
@@ -33,7 +34,7 @@ const OF_DEVICE: [&str; 7] = ["numa_node", "local_cpulist", "irq", "vendor", "de
 pub(super) fn look_at_everything(root: &Root, interfaces: &[String]) {
     let all: Vec<_> = catalogue::settings().collect();
     let _ = read_settings(root, &all, interfaces);
-    let _ = Owners::without_secrets(root, interfaces);
+    let _ = Owners::without_secrets(&HostFiles::new(root), interfaces);
     let _ = HostFacts::read(root, interfaces);
     for path in OF_HOST {
         let _ = root.read(path);

@@ -4,8 +4,8 @@ use super::identifiers::Identifiers;
 use crate::read::log;
 use crate::redact::redact;
 
-/// The lines of `/proc/PID/task/TID/status` that say where a thread may run.
-const STATUS: [&str; 5] = ["Name:", "VmSize:", "Cpus_allowed:", "Cpus_allowed_list:", "Mems_allowed_list:"];
+/// The lines of `/proc/PID/status` and `/proc/PID/task/TID/status` that say where a thread may run.
+const STATUS: [&str; 6] = ["Name:", "VmSize:", "Threads:", "Cpus_allowed:", "Cpus_allowed_list:", "Mems_allowed_list:"];
 /// PCI Express extended capability with the serial number of a card, in many its MAC address (PCI
 /// Express Base Specification 5.0, 7.9.3).
 const DEVICE_SERIAL: u16 = 3;
@@ -105,8 +105,8 @@ mod tests {
             ),
             (
                 "/proc/7/task/8/status",
-                "Name:\ta\nUid:\t1000\nCpus_allowed_list:\t0-3\n",
-                Some("Name:\ta\nCpus_allowed_list:\t0-3\n"),
+                "Name:\ta\nUid:\t1000\nThreads:\t1\nCpus_allowed_list:\t0-3\n",
+                Some("Name:\ta\nThreads:\t1\nCpus_allowed_list:\t0-3\n"),
             ),
             (
                 "/dev/kmsg",

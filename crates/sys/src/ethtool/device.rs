@@ -3,7 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use super::layout::{
-    GetEnergyEfficient, GetFec, GetHash, GetIndirection, GetModuleInfo, GetPause, GetWakeOnLan, INDIRECTION_MAX,
+    GetEnergyEfficient, GetFec, GetGroup, GetHash, GetIndirection, GetModuleInfo, GetPause, GetWakeOnLan,
+    INDIRECTION_MAX,
 };
 use super::{EthtoolError, Interface};
 
@@ -95,6 +96,21 @@ impl Interface {
             request.size = u32::try_from(INDIRECTION_MAX).unwrap_or(u32::MAX);
         })?;
         let places = usize::try_from(found.size).unwrap_or(INDIRECTION_MAX).min(INDIRECTION_MAX);
+        Ok(found.queues[..places].to_vec())
+    }
+
+    /// The queue that each value of the hash goes to, of flows that rules bring to this group of queues (`ETHTOOL_GRSSH` with a
+    /// context).
+    ///
+    /// # Errors
+    /// See [`EthtoolError`].
+    pub fn group_indirection(&self, rss_context: u32) -> Result<Vec<u32>, EthtoolError> {
+        let sizes: GetHash = self.ask(|request: &mut GetHash| request.rss_context = rss_context)?;
+        let places = usize::try_from(sizes.indir_size).unwrap_or(INDIRECTION_MAX).min(INDIRECTION_MAX);
+        let found: GetGroup = self.ask(|request: &mut GetGroup| {
+            request.rss_context = rss_context;
+            request.indir_size = u32::try_from(places).unwrap_or(u32::MAX);
+        })?;
         Ok(found.queues[..places].to_vec())
     }
 

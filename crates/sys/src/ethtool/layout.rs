@@ -96,6 +96,7 @@ request!(GetTimestamping, 0x41, "GET_TS_INFO");
 request!(GetModuleInfo, 0x42, "GMODULEINFO");
 request!(GetEnergyEfficient, 0x44, "GEEE");
 request!(GetHash, 0x46, "GRSSH");
+request!(GetGroup, 0x46, "GRSSH");
 request!(GetLinkSettings, 0x4c, "GLINKSETTINGS");
 request!(GetFec, 0x50, "GFECPARAM");
 
@@ -436,6 +437,20 @@ pub(super) struct GetHash {
     pub input_xfrm: u8,
     pub rsvd8: [u8; 2],
     pub rsvd32: u32,
+}
+
+/// `struct ethtool_rxfh` with room for a table, without key: the kernel wants the size that it told for [`GetHash`].
+#[repr(C)]
+pub(super) struct GetGroup {
+    pub cmd: u32,
+    pub rss_context: u32,
+    pub indir_size: u32,
+    pub key_size: u32,
+    pub hfunc: u8,
+    pub input_xfrm: u8,
+    pub rsvd8: [u8; 2],
+    pub rsvd32: u32,
+    pub queues: [u32; INDIRECTION_MAX],
 }
 
 /// `struct ethtool_rxfh_indir`.

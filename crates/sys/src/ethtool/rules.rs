@@ -69,6 +69,14 @@ pub struct FlowTarget {
     /// To the hash of a group of queues of its own.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rss_context: Option<u32>,
+    /// What is added to each queue of that group's table.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub queue_offset: u32,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands over a reference")]
+const fn is_zero(number: &u32) -> bool {
+    *number == 0
 }
 
 impl Interface {
@@ -99,7 +107,11 @@ pub(super) fn rule_of(spec: &FlowSpec, rss_context: u32) -> FlowRule {
     let offset = WITH_PORTS.iter().find(|(kinds, _)| kinds.contains(&kind)).map(|(_, addresses)| addresses + 2);
     let port = |fields: &[u8]| Some(u16::from_be_bytes([*fields.get(offset?)?, *fields.get(offset? + 1)?]));
     let to = match spec.ring_cookie {
-        _ if spec.flow_type & FLOW_RSS != 0 => FlowTarget { rss_context: Some(rss_context), ..FlowTarget::default() },
+        cookie if spec.flow_type & FLOW_RSS != 0 => FlowTarget {
+            rss_context: Some(rss_context),
+            queue_offset: u32::try_from(cookie & RING).unwrap_or_default(),
+            ..FlowTarget::default()
+        },
         DISCARD => FlowTarget { is_dropped: true, ..FlowTarget::default() },
         WAKE => FlowTarget::default(),
         cookie => FlowTarget {

@@ -59,6 +59,8 @@ fn layouts_are_those_of_the_kernel_headers() {
     assert_eq!(offset_of!(GetRuleLocations, locations), 188);
     assert_eq!(size_of::<GetRuleLocations>(), 192 + 4 * RULES_MAX);
     assert_eq!(size_of::<GetIndirection>(), 8 + 4 * INDIRECTION_MAX);
+    assert_eq!(offset_of!(GetGroup, queues), size_of::<GetHash>());
+    assert_eq!(size_of::<GetGroup>(), 24 + 4 * INDIRECTION_MAX);
     assert_eq!(size_of::<GetFec>(), 16);
     assert_eq!(offset_of!(GetFec, fec), 8);
 }
@@ -206,6 +208,8 @@ fn rule_of_the_kernel_is_told_without_its_addresses() {
     assert_eq!(rules::rule_of(&spec(0x0d, 10, 2 << 32 | 1), 0), rule("ip4", None, function));
     let context = FlowTarget { rss_context: Some(5), ..FlowTarget::default() };
     assert_eq!(rules::rule_of(&spec(0x2000_0000 | 0x02, 10, 0), 5), rule("udp4", Some(4321), context));
+    let moved = FlowTarget { queue_offset: 4, ..context };
+    assert_eq!(rules::rule_of(&spec(0x2000_0000 | 0x02, 10, 4), 5), rule("udp4", Some(4321), moved));
     assert_eq!(rules::rule_of(&spec(0x13, 10, 0), 0).kind, "kind 0x13");
 }
 
@@ -267,6 +271,7 @@ fn veth_asked_answers_as_veth() {
         let channels = interface.channels().unwrap();
         assert!(channels.rx >= 1 && channels.tx >= 1);
         assert!(interface.coalesce().unwrap_err().is_unsupported());
+        assert!(interface.group_indirection(1).unwrap_err().is_unsupported());
 
         let stamps = interface.timestamping().unwrap();
         let software = SoTimestamping::RX_SOFTWARE | SoTimestamping::SOFTWARE;

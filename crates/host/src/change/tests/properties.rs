@@ -81,7 +81,8 @@ fn is_of_second_thread(target: &Target) -> bool {
 /// Whether the change is left out because the plan takes its CPU offline.
 fn is_left_out(plan: &[Change], change: &Change) -> bool {
     let goes_off = |change: &Change| change.id == "cpu.smt" && change.found == "on" && change.wanted == "off";
-    let is_for_second = matches!(change.target, Target::Irq { .. }) && matches!(change.wanted.as_str(), "4" | "5");
+    let is_of_cpus = matches!(change.target, Target::Irq { .. } | Target::Partition { .. });
+    let is_for_second = is_of_cpus && matches!(change.wanted.as_str(), "4" | "5");
     (is_for_second || is_of_second_thread(&change.target)) && plan.iter().any(goes_off)
 }
 

@@ -69,6 +69,41 @@ fn interrupt_meant_for_a_thread_that_goes_offline_is_left_out() {
     assert_eq!(skipped, ["nic.irq-affinity[eth4/vector0]"]);
 }
 
+#[test]
+fn sets_of_cpus_are_written_without_the_threads_that_go_offline() {
+    let directory = directory();
+    let partition = Target::Partition { path: "/sys/fs/cgroup/nearwire.isolated".into() };
+    let mask = |file: &str| Target::InterfaceFile {
+        device: Device { interface: "eth4".into(), place: None },
+        file: format!("queues/{file}"),
+        form: Form::CpuMask,
+    };
+    let workers = Target::File { path: "/sys/devices/virtual/workqueue/cpumask".into(), form: Form::CpuMask };
+    let plan = vec![
+        off(),
+        change("cpu.isolated", partition.clone(), "none", "2-3,6-7"),
+        change("nic.rps-cpus[eth4/rx-0]", mask("rx-0/rps_cpus"), "none", "1,5"),
+        change("nic.rps-cpus[eth4/rx-1]", mask("rx-1/rps_cpus"), "none", "5"),
+        // As wanted: it is not written, and the kernel keeps what it has.
+        change("cpu.workqueue-affinity", workers.clone(), "0-1,4-5", "0-1,4-5"),
+    ];
+    let mut host = host_of(&plan);
+    let before = host.values.clone();
+    let mut journal = journal(directory.path());
+    let applied = apply(&mut host, &mut journal, plan, &strict()).unwrap();
+    assert_eq!(host.read(&partition).unwrap(), "2-3");
+    assert_eq!(host.read(&mask("rx-0/rps_cpus")).unwrap(), "1");
+    assert_eq!(host.read(&mask("rx-1/rps_cpus")).unwrap(), "none");
+    assert_eq!(host.read(&workers).unwrap(), "0-1,4-5");
+    let skipped: Vec<_> = applied.skipped.iter().map(|(change, why)| format!("{}: {why}", change.id)).collect();
+    assert!(
+        skipped.len() == 1 && skipped[0].contains("rx-1") && skipped[0].contains("CPU 5 goes offline"),
+        "{skipped:?}"
+    );
+    assert!(revert(&mut host, &mut journal, NOW, RevertOptions::default()).unwrap().is_complete);
+    assert_eq!(host.values, before);
+}
+
 /// Half of the CPUs stayed offline: values of CPUs that could not be read were given up before the switch was back.
 #[test]
 fn smt_reverted_after_values_of_threads_in_an_earlier_plan_brings_all_back() {

@@ -181,3 +181,92 @@ fn frequency_of_the_uncore_is_held_against_what_the_package_had_at_boot() {
     assert_eq!(one(&found, "cpu.uncore.min-khz"), ("differs", Some(text("2400000"))));
     assert_eq!(one(&found, "cpu.uncore.max-khz"), ("differs", Some(text("2400000"))));
 }
+
+const AMD: &str = "model name: AMD EPYC 9755\nflags: fpu bus_lock_detect\n";
+const INTEL: &str = "model name: Intel(R) Xeon(R)\nflags: fpu split_lock_detect\n";
+
+/// A processor of AMD raises a trap at a bus lock and puts nobody to sleep, so that the switch is without effect there.
+#[test]
+fn threads_put_to_sleep_for_split_locks_are_told_on_processors_that_do_so() {
+    let of = |cpu: &str, value: Option<&str>| {
+        let files = value.map(|value| ("/proc/sys/kernel/split_lock_mitigate", value));
+        let files: Vec<_> = files.into_iter().chain([("/proc/cpuinfo", cpu)]).collect();
+        one(&findings("latency", "\n", &files, &[]), "kernel.split_lock_mitigate")
+    };
+    assert_eq!(of(INTEL, Some("1\n")), ("differs", Some(text("off"))));
+    assert_eq!(of(INTEL, Some("0\n")), ("ok", None));
+    assert_eq!(of(INTEL, None).0, "unsupported");
+    assert_eq!(of(AMD, Some("1\n")).0, "not-applicable");
+}
+
+#[test]
+fn completions_that_a_connectx_device_compresses_are_told_and_its_striding_queue_is_left_to_a_measurement() {
+    let of = |driver: &str, is_on: bool| {
+        let answers = format!(
+            r#"{{"driver": {{"driver": "{driver}"}}, "private-flags": {{"rx_cqe_compress": {is_on}, "rx_striding_rq": true}}}}"#
+        );
+        let files = [(RECORDED, answers.as_str()), ("/sys/class/net/eth0/mtu", "1500\n")];
+        findings("latency", "\n", &files, &["eth0"])
+    };
+    let compressed = "nic.private-flags.rx-cqe-compress[eth0]";
+    let found = of("mlx5_core", true);
+    assert_eq!(one(&found, compressed), ("differs", Some(text("off"))));
+    let how = "Run ethtool --set-priv-flags IF rx_cqe_compress off.";
+    assert_eq!(super::of(&found, compressed).wish.fix.as_deref(), Some(how));
+    assert_eq!(one(&of("mlx5_core", false), compressed).0, "ok");
+    assert_eq!(one(&of("ice", true), compressed).0, "not-applicable");
+    assert_is_left_to_a_measurement("nic.private-flags.rx-striding-rq", "off", &found);
+}
+
+/// No finding has it; the advice that is no wish does, and says how to find out.
+#[track_caller]
+fn assert_is_left_to_a_measurement(id: &str, printed: &str, findings: &[Finding]) {
+    assert!(findings.iter().all(|finding| finding.wish.setting.id != id), "{id}");
+    let profile = Profile::load("latency").unwrap();
+    let advice = profile.left_out.iter().find(|advice| advice.setting.id == id).unwrap();
+    assert_eq!(advice.printed, printed, "{id}");
+    assert!(advice.reason.starts_with("measure: nearwire bench"), "{id}: {}", advice.reason);
+}
+
+#[test]
+fn advice_on_connectx_writes_ena_headers_and_nodes_of_a_processor_is_left_to_a_measurement() {
+    let found = findings("latency", "\n", &[("/proc/cpuinfo", AMD)], &[]);
+    for (id, printed) in [
+        ("nic.pci-write-ordering", "relaxed"),
+        ("nic.ena.large-llq-header", "on"),
+        ("firmware.nodes-per-socket", "1, or as many as there are"),
+    ] {
+        assert_is_left_to_a_measurement(id, printed, &found);
+    }
+}
+
+/// What only the menu of the firmware shows: the finding names the place to look at, on processors of that maker.
+#[test]
+fn firmware_of_amd_is_advised_on_processors_of_amd_and_links_between_processors_only_where_there_are_two() {
+    let of = |cpu: &str, packages: &[&str]| {
+        let mut files = vec![("/proc/cpuinfo".to_owned(), cpu.to_owned())];
+        // As many memory nodes as NPS4 makes of each processor.
+        files.push(("/sys/devices/system/node/online".to_owned(), format!("0-{}\n", packages.len() * 4 - 1)));
+        for package in packages {
+            for cpu in package.parse_list().iter() {
+                let path = format!("/sys/devices/system/cpu/cpu{cpu}/topology/package_cpus_list");
+                files.push((path, format!("{package}\n")));
+            }
+        }
+        let files: Vec<_> = files.iter().map(|(path, text)| (path.as_str(), text.as_str())).collect();
+        findings("latency", "\n", &files, &[])
+    };
+    let two = of(AMD, &["0-1", "2-3"]);
+    for (id, entry) in [
+        ("firmware.amd.determinism", "Determinism Slider"),
+        ("firmware.amd.xgmi-width", "xGMI Link Width Control"),
+        ("firmware.amd.fabric-sleep", "DF Cstates"),
+    ] {
+        let Outcome::Unknown { why } = super::of(&two, id).outcome else { panic!("{id} is judged") };
+        assert!(why.contains(&format!("> {entry}")) && why.contains("Redfish"), "{id}: {why}");
+        assert_eq!(super::of(&of(INTEL, &["0-1", "2-3"]), id).outcome.name(), "not-applicable", "{id}");
+    }
+    let single = of(AMD, &["0-3"]);
+    assert_eq!(super::of(&single, "firmware.amd.xgmi-width").outcome.name(), "not-applicable");
+    assert_eq!(super::of(&single, "firmware.amd.determinism").outcome.name(), "unknown");
+}

@@ -49,8 +49,8 @@ impl Nic<'_> {
             Err(reading) => return reading,
         };
         let rules = self.answer(&self.answers.flow_rules);
-        let rules_of = by_queue(rules.map_or(&[], |found| &found.rules));
-        let hashed = self.hashed(rules.map_or(&[], |found| &found.rules));
+        let rules_of = rules.map_or_else(|_| RulesOf::new(), by_queue);
+        let hashed = self.hashed(rules.ok());
         let mut faults = match self.faults_of(&receivers, &rules_of, &hashed) {
             Ok(faults) => faults,
             Err(reading) => return reading,
@@ -114,11 +114,12 @@ impl Nic<'_> {
         Ok(faults)
     }
 
-    /// What the table of the hash says, unless other tables count too: those of groups that rules bring flows to.
-    fn hashed(&self, rules: &[FlowRule]) -> Hashed {
+    /// What the table of the hash says, unless tables count too that are not known: of groups that rules bring flows to.
+    fn hashed(&self, rules: Option<&FlowRules>) -> Hashed {
         let table = self.answer(&self.answers.indirection).ok().filter(|table| !table.queues.is_empty())?;
-        let has_groups = rules.iter().any(|rule| rule.to.rss_context.is_some());
-        (!has_groups).then(|| table.queues.iter().copied().collect())
+        let is_known =
+            |found: &FlowRules| found.rules.iter().all(|rule| found.group_queues(rule).is_some() || !is_of_group(rule));
+        rules.is_none_or(is_known).then(|| table.queues.iter().copied().collect())
     }
 
     fn effective(&self, irq: u32) -> Result<CpuSet, Reading> {
@@ -186,11 +187,18 @@ impl Places {
     }
 }
 
-fn by_queue(rules: &[FlowRule]) -> RulesOf<'_> {
+fn is_of_group(rule: &FlowRule) -> bool {
+    rule.to.rss_context.is_some()
+}
+
+fn by_queue(found: &FlowRules) -> RulesOf<'_> {
     let mut of = RulesOf::new();
-    let own = rules.iter().filter(|rule| rule.to.virtual_function.is_none());
-    for (queue, rule) in own.filter_map(|rule| Some((rule.to.queue?, rule))) {
-        of.entry(queue).or_default().push(rule);
+    for rule in found.rules.iter().filter(|rule| rule.to.virtual_function.is_none()) {
+        let of_group = found.group_queues(rule).into_iter().flatten();
+        let queue = rule.to.queue.filter(|_| !is_of_group(rule));
+        for queue in queue.into_iter().chain(of_group) {
+            of.entry(queue).or_default().push(rule);
+        }
     }
     of
 }
@@ -230,10 +238,16 @@ pub(super) fn table(found: &Indirection) -> Reading {
 
 /// `rule 7: udp4 port 4321 to queue 3`, or `none`.
 pub(super) fn rules(found: &FlowRules) -> Reading {
+    let group = |rule: &FlowRule, context: u32| match found.group_queues(rule) {
+        Some(queues) => {
+            format!("to the hash of group {context} (queue {})", queues.into_iter().collect::<CpuSet>())
+        }
+        None => format!("to the hash of group {context}"),
+    };
     let one = |rule: &FlowRule| {
         let to = match (rule.to.queue, rule.to.virtual_function, rule.to.rss_context) {
             _ if rule.to.is_dropped => "dropped".to_owned(),
-            (_, _, Some(context)) => format!("to the hash of group {context}"),
+            (_, _, Some(context)) => group(rule, context),
             (Some(queue), Some(function), _) => format!("to queue {queue} of virtual function {function}"),
             (Some(queue), None, _) => format!("to queue {queue}"),
             (None, ..) => "to no queue".to_owned(),

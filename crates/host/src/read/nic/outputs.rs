@@ -6,10 +6,12 @@
 mod links;
 mod text;
 
-use serde::de::DeserializeOwned;
-use serde_json::{Map, Value};
+use std::collections::BTreeMap;
 
-use super::question::{Question, from_fields};
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value, json};
+
+use super::question::{FlowRules, Question, from_fields};
 use crate::{Reading, Root};
 use text::{Lines, Row};
 
@@ -86,7 +88,10 @@ impl<'a> Outputs<'a> {
             Form::Rows(rows) => lines.fields(rows).map_err(|what| Reading::unknown(format!("{path}: {what}")))?,
             Form::Own(form) => form(&lines),
         };
-        let answer = answer.ok_or_else(|| lines.refusal(&path))?;
+        let mut answer = answer.ok_or_else(|| lines.refusal(&path))?;
+        if T::KEY == FlowRules::KEY {
+            answer.insert("rss-contexts".to_owned(), json!(self.tables_of_groups(&answer)));
+        }
         T::from_json(&answer).map_err(|what| Reading::unknown(format!("{path}: {what}")))
     }
 
@@ -94,6 +99,17 @@ impl<'a> Outputs<'a> {
     pub(super) fn link<T: DeserializeOwned>(&self) -> Result<T, Reading> {
         let fields = links::link(&self.links()?, self.name);
         from_fields(&fields.ok_or_else(|| self.no_link())?).map_err(Reading::unknown)
+    }
+
+    /// The tables of the groups that rules bring flows to, where somebody let `sos` run `ethtool -x IF context N`: it does so
+    /// only when told to.
+    fn tables_of_groups(&self, rules: &Map<String, Value>) -> BTreeMap<u64, Value> {
+        let rules = rules.get("rules").and_then(Value::as_array).into_iter().flatten();
+        let table = |context: u64| {
+            let text = self.root.read(&format!("{}_context_{context}", self.path("-x"))).ok()?;
+            Some((context, text::indirection(&Lines::of(&text))?.remove("queues")?))
+        };
+        rules.filter_map(|rule| table(rule.get("rss-context")?.as_u64()?)).collect()
     }
 
     /// What a file in the interface's directory in sysfs would say.

@@ -1,5 +1,7 @@
 //! What an interface is asked, and how the answers are written down.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use nearwire_sys::dcb::{self, Dcb};
 use nearwire_sys::ethtool::{
     Channels, Coalesce, DriverInfo, EnergyEfficient, EthtoolError, Feature, Features, Fec, FlowRule, Interface,
@@ -54,9 +56,27 @@ pub(super) struct WakeOnLan {
 
 /// The rules that steer flows to queues.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
-#[serde(default)]
+#[serde(rename_all = "kebab-case", default)]
 pub(super) struct FlowRules {
     pub rules: Vec<FlowRule>,
+    /// The tables of the groups that rules bring flows to, by their contexts; a group is left out where its table is not known.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub rss_contexts: BTreeMap<u32, Vec<u32>>,
+}
+
+impl FlowRules {
+    fn of_interface(interface: &Interface) -> Result<Self, EthtoolError> {
+        let rules = interface.flow_rules()?;
+        let groups: BTreeSet<u32> = rules.iter().filter_map(|rule| rule.to.rss_context).collect();
+        let table = |group: u32| Some((group, interface.group_indirection(group).ok()?));
+        Ok(Self { rules, rss_contexts: groups.into_iter().filter_map(table).collect() })
+    }
+
+    /// The queues that a rule brings flows to by the hash of a group, where the table of the group is known.
+    pub fn group_queues(&self, rule: &FlowRule) -> Option<BTreeSet<u32>> {
+        let table = self.rss_contexts.get(&rule.to.rss_context?).filter(|table| !table.is_empty())?;
+        Some(table.iter().map(|queue| queue.saturating_add(rule.to.queue_offset)).collect())
+    }
 }
 
 /// What an ENA device tells among its counters, and nowhere else.
@@ -128,7 +148,7 @@ questions! {
     Indirection, "rss-table", by_ioctl(|interface| Ok(Indirection { queues: interface.indirection()? }));
     WakeOnLan, "wake-on-lan", by_ioctl(|interface| Ok(WakeOnLan { events: interface.wake_on_lan()? }));
     Module, "module", by_ioctl(|interface| Ok(Module { kind: interface.module_kind()? }));
-    FlowRules, "flow-rules", by_ioctl(|interface| Ok(FlowRules { rules: interface.flow_rules()? }));
+    FlowRules, "flow-rules", by_ioctl(FlowRules::of_interface);
     Dcb, "dcb", |interface: &Interface| dcb::of_interface(interface.name()).map_err(|error| of_error("dcb", &error));
     Ena, "ena", Ena::ask;
     Polling, "napi", Polling::ask;

@@ -272,11 +272,32 @@ fn queue_that_the_hash_leaves_out_is_told_only_where_a_rule_brings_flows_to_it()
     let udp = r#"{"location": 7, "kind": "udp4", "destination-port": 4321, "queue": 1}"#;
     let directory = table("0, 0", udp);
     assert_eq!(value(&directory, "nic.chain"), format!("rule 7 (udp4 port 4321) to rx-1 tx-1: {isolated}"));
-    // A group has a table of its own, which is not asked for.
+    // The table of a group, where it is not known, may bring flows to any queue.
     let group = r#"{"location": 3, "kind": "tcp6", "rss-context": 5}"#;
     assert_eq!(value(&table("0, 0", group), "nic.chain"), format!("rx-1 tx-1: {isolated}"));
     let told = "the hash brings flows to queue 2-3, which has no interrupt to receive by";
     assert_eq!(value(&table("0, 2, 3, 0", ""), "nic.chain"), told);
+}
+
+#[test]
+fn flow_that_a_rule_brings_to_a_group_is_told_by_the_queues_of_the_groups_own_table() {
+    let group = |rule: &str, table: &str| {
+        steered(&format!(
+            r#"{{{TWO_QUEUES}, "rss-table": {{"queues": [0, 0]}}, "flow-rules": {{"rules": [{{"location": 3, "kind": "tcp6",
+                 "destination-port": 80, "rss-context": 5{rule}}}], "rss-contexts": {{"5": [{table}], "6": [0, 1]}}}}}}"#
+        ))
+    };
+    let isolated = "rule 3 (tcp6 port 80) to rx-1 tx-1: interrupt 31 goes to CPU 3, which is isolated";
+    // Neither the group nor the hash brings flows to the queue on the isolated CPU.
+    assert_eq!(value(&group("", "0, 0"), "nic.chain"), "whole");
+    assert_eq!(value(&group("", "0, 1"), "nic.chain"), isolated);
+    let steering = |queues| format!("rule 3: tcp6 port 80 to the hash of group 5 (queue {queues})");
+    assert_eq!(value(&group("", "0, 1"), "nic.rx-steering-rules"), steering("0-1"));
+    let moved = group(r#", "queue-offset": 1"#, "0, 0");
+    assert_eq!(value(&moved, "nic.chain"), isolated);
+    assert_eq!(value(&moved, "nic.rx-steering-rules"), steering("1"));
+    let gone = "rule 3 (tcp6 port 80): queue 4 has no interrupt to receive by";
+    assert_eq!(value(&group("", "0, 4"), "nic.chain"), gone);
 }
 
 #[test]

@@ -229,6 +229,32 @@ fn outputs_of_an_old_ethtool_read_are_settings_and_what_it_lacks_is_unknown() {
     }
 }
 
+/// As ethtool prints the rules before 6.14 and from then on.
+#[test]
+fn rule_to_a_group_read_names_the_queues_of_the_groups_table_where_somebody_had_it_printed() {
+    let rule = |action: &str| {
+        format!(
+            "24 RX rings available\nTotal 1 rules\n\nFilter: 2\n\tRule Type: UDP over IPv4\n\tDest port: 4321 mask: 0x0\n{action}\n\n"
+        )
+    };
+    let older = |queue| rule(&format!("\tRSS Context ID: 5\n\tAction: Direct to queue {queue}"));
+    let table = "RX flow hash indirection table for eth0 with 24 RX ring(s):\n    0:      2     3     2     3\nRSS hash key:\n6d:5a\n";
+    let steering = |rules: &str, table: Option<&str>| {
+        let table = table.map(|table| ("ethtool_-x_eth0_context_5".to_owned(), table.to_owned()));
+        let rules = ("ethtool_-n_eth0".to_owned(), rules.to_owned());
+        reading(&[rules].into_iter().chain(table).collect::<Vec<_>>(), "nic.rx-steering-rules")
+    };
+    let told = |queues: &str| Reading::Value(format!("rule 2: udp4 port 4321 to the hash of group 5{queues}"));
+    let newer = rule("\tAction: Direct to RSS context id 5");
+    assert_eq!(steering(&newer, None), told(""));
+    assert_eq!(steering(&newer, Some(table)), told(" (queue 2-3)"));
+    assert_eq!(steering(&older(0), Some(table)), told(" (queue 2-3)"));
+    let moved = rule("\tAction: Direct to RSS context id 5 (queue base offset: 4)");
+    assert_eq!(steering(&moved, Some(table)), told(" (queue 6-7)"));
+    assert_eq!(steering(&older(4), Some(table)), told(" (queue 6-7)"));
+    assert_eq!(steering(&newer, Some("Cannot get RX flow hash configuration\n")), told(""));
+}
+
 #[test]
 fn neighbours_of_a_bond_are_what_it_is_made_of_and_what_is_on_it() {
     let mut files = fixture("i40e");

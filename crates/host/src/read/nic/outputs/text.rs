@@ -410,7 +410,7 @@ pub(super) fn flow_rules(lines: &Lines<'_>) -> Option<Map<String, Value>> {
                 target(line.value, rules.last_mut()?)?;
                 actions += 1;
             }
-            // Before 6.14 the queue of the action is only what is added to the hash of the group.
+            // Stands before the action.
             "RSS Context ID" => {
                 rules.last_mut()?.insert("rss-context".to_owned(), Value::from(line.value.parse::<u32>().ok()?));
             }
@@ -432,9 +432,7 @@ pub(super) fn flow_rules(lines: &Lines<'_>) -> Option<Map<String, Value>> {
 }
 
 fn target(action: &str, rule: &mut Map<String, Value>) -> Option<()> {
-    if rule.contains_key("rss-context") {
-        return Some(());
-    }
+    let is_of_group = rule.contains_key("rss-context");
     let mut set = |key: &str, word: &str| {
         rule.insert(key.to_owned(), Value::from(word.parse::<u32>().ok()?));
         Some(())
@@ -443,12 +441,20 @@ fn target(action: &str, rule: &mut Map<String, Value>) -> Option<()> {
     match words.as_slice() {
         ["Drop"] => drop(rule.insert("is-dropped".to_owned(), Value::from(true))),
         ["Wake-on-LAN"] => {}
+        // Before 6.14 the queue is what is added to each of the group.
+        ["Direct", "to", "queue", queue] if is_of_group => set("queue-offset", queue)?,
+        _ if is_of_group => {}
         ["Direct", "to", "queue", queue] => set("queue", queue)?,
         ["Direct", "to", "VF", function, "queue", queue] => {
             set("virtual-function", function)?;
             set("queue", queue)?;
         }
-        ["Direct", "to", "RSS", "context", "id", context, ..] => set("rss-context", context.trim_end_matches(','))?,
+        ["Direct", "to", "RSS", "context", "id", context, rest @ ..] => {
+            set("rss-context", context.trim_end_matches(','))?;
+            if let ["(queue", "base", "offset:", offset] = rest {
+                set("queue-offset", offset.trim_end_matches(')'))?;
+            }
+        }
         _ => return None,
     }
     Some(())
