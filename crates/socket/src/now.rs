@@ -8,6 +8,8 @@ use std::time::Duration;
 
 use nearwire_sys::tsc::PacedClock;
 
+use crate::host::Host;
+
 /// What the kernel's clocks say.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Clocks {
@@ -24,31 +26,32 @@ pub struct Now {
     pub ticks: u64,
     /// Up to 1 ms old. The time of day is exact when a socket wants arrivals stamped, or frames are captured.
     pub clocks: Clocks,
-    /// The monotonic one, which goes on by the counter.
-    paced: PacedClock,
+    exact_ns: u64,
 }
 
 impl Now {
-    /// It is later. `read` reads the kernel's clocks, if they must be `exact` or what is known is old; `counter` the counter once more.
+    /// It is later. `exact`: the kernel's clocks are read though what is known of them is not old.
     #[inline]
-    pub(crate) fn advance(
-        &mut self,
-        ticks: u64,
-        exact: bool,
-        read: impl FnOnce() -> Clocks,
-        counter: impl FnOnce() -> u64,
-    ) {
-        self.ticks = ticks;
-        if exact || self.paced.is_old(ticks) {
-            self.clocks = read();
-            self.paced.read(ticks, self.clocks.monotonic_ns, counter());
+    pub(crate) fn advance<H: Host>(&mut self, paced: &mut PacedClock, exact: bool, host: &H) {
+        self.ticks = host.ticks();
+        if exact || paced.is_old(self.ticks) {
+            self.read_clocks(paced, host);
         }
+        self.exact_ns = paced.ns(self.ticks);
+    }
+
+    /// Not inlined: it would make the frame of each call larger.
+    #[cold]
+    #[inline(never)]
+    fn read_clocks<H: Host>(&mut self, paced: &mut PacedClock, host: &H) {
+        self.clocks = host.clocks();
+        paced.read(self.ticks, self.clocks.monotonic_ns, host.ticks());
     }
 
     /// The monotonic clock as it is, ns: for connections, whose round trips are measured in microseconds.
     #[inline]
     pub(crate) const fn exact_ns(&self) -> u64 {
-        self.paced.ns(self.ticks)
+        self.exact_ns
     }
 
     /// How long ago a time of the monotonic clock was.

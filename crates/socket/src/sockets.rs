@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 use nearwire_stack::{Family, SourceFilter};
 use nearwire_sys::descriptor::{self, Descriptor};
+use nearwire_sys::tsc::PacedClock;
 
 use crate::config::Config;
 use crate::direct;
@@ -49,6 +50,8 @@ pub struct Sockets<H: Host = ThisHost> {
     pub(crate) host: H,
     /// The time of the call that goes on, or of one before.
     pub(crate) now: Now,
+    /// The monotonic clock between two readings.
+    paced: PacedClock,
     is_time_known: bool,
     pub(crate) config: Config,
     pub(crate) program: String,
@@ -94,6 +97,7 @@ impl<H: Host> Sockets<H> {
         Sockets {
             host,
             now: Now::default(),
+            paced: PacedClock::default(),
             is_time_known: false,
             page,
             leaving: Leaving::new(&config),
@@ -138,7 +142,7 @@ impl<H: Host> Sockets<H> {
     pub(crate) fn time(&mut self) -> Now {
         if !std::mem::replace(&mut self.is_time_known, true) {
             let stamps = self.engine_ref().is_some_and(Engine::stamps);
-            self.now.advance(self.host.ticks(), stamps, || self.host.clocks(), || self.host.ticks());
+            self.now.advance(&mut self.paced, stamps, &self.host);
         }
         self.now
     }
