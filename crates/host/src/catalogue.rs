@@ -48,30 +48,6 @@ const TABLES: [&[Setting]; 17] = [
     application::SETTINGS,
 ];
 
-/// Settings that x86 processors have and no others, by the beginnings of their ids: what is not in an incomplete copy of another host
-/// was not on the host either.
-const OF_X86: &[&str] = &[
-    "cpu.amd-pstate.",
-    "cpu.cache.io-ways",
-    "cpu.energy-performance-",
-    "cpu.pstate.",
-    "cpu.uncore.",
-    "firmware.amd.",
-    "firmware.c1",
-    "firmware.execute-disable",
-    "firmware.package-c-state",
-    "firmware.prefetcher.",
-    "firmware.smi.",
-    "kernel.split_lock_mitigate",
-    "noise.machine-check-interval",
-    "noise.smi-count",
-];
-
-/// Whether only x86 processors have a setting.
-pub(crate) fn is_of_x86(setting: &Setting) -> bool {
-    OF_X86.iter().any(|start| setting.id.starts_with(start))
-}
-
 /// Every setting, table by table.
 pub fn settings() -> impl Iterator<Item = &'static Setting> {
     TABLES.into_iter().chain(nic::TABLES).flatten()

@@ -51,6 +51,7 @@ use crate::Setting;
 use crate::catalogue;
 use crate::setting::{Disruption, Risk};
 
+pub use crate::setting::Stage;
 pub use apply::{Applied, ApplyError, ApplyOptions, Attempt, AttemptError, apply};
 pub use device::Device;
 pub use ethtool::{ChannelField, CoalesceField, EthtoolParameter, RingField};
@@ -60,7 +61,7 @@ pub use host::{Cause, Host, HostError};
 pub use link::{LinkAttribute, LinkEvents};
 pub use newest::take_newest_back;
 pub(crate) use order::rank;
-pub use order::{Stage, put_in_order, stage};
+pub use order::{put_in_order, stage};
 pub use places::{HOLD, Located, NotAtRunTime, Part, Scope, targets};
 pub use put_back::{Outcome, Permanent, PutBack};
 pub use revert::{EntryState, RevertError, RevertOptions, Reverted, Status, StatusEntry, revert, status};

@@ -17,6 +17,7 @@ mod nic;
 pub(crate) mod placement;
 pub(crate) mod process;
 pub(crate) mod rdma;
+mod seen;
 pub(crate) mod service;
 pub(crate) mod virtualisation;
 
@@ -25,6 +26,14 @@ pub use host_files::HostFiles;
 pub(crate) use nic::{Nic, RECORDINGS};
 
 use crate::{CpuSet, Reading};
+
+/// Drivers leave empty what they do not have; some say `N/A`.
+pub(crate) fn text(field: &str) -> Reading {
+    match field.trim() {
+        "" | "N/A" | "n/a" => Reading::Unsupported,
+        text => Reading::value(text),
+    }
+}
 
 /// White space made single, so that a reading is one line.
 pub(crate) fn one_line(text: &str) -> String {

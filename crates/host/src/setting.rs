@@ -3,6 +3,8 @@
 mod class;
 mod how;
 mod nic;
+mod of_x86;
+mod stage;
 
 use nearwire_sys::ethtool::{
     Channels, Coalesce, DriverInfo, EnergyEfficient, Fec, LinkSettings, Pause, PrivateFlags, Rings, Timestamping,
@@ -10,6 +12,7 @@ use nearwire_sys::ethtool::{
 
 pub use class::{Disruption, Menu, Persist, Risk, Value, Vendor, Write};
 pub use nic::{EthtoolCall, NicWrite, WordValues};
+pub use stage::Stage;
 
 use crate::Reading;
 use crate::read::HostFiles;

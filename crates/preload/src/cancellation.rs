@@ -14,7 +14,7 @@
 //! ```
 //!
 //! Either the one finds the thread in no call or the thread finds CANCEL_ASKED, by the argument of [`crate::gate`]; where
-//! both do, the C library is told twice, which is once. A thread that has cancellation disabled goes on, and looks again at
+//! both do, the C library is asked twice to cancel the thread, which has the effect of once. A thread that has cancellation disabled goes on, and looks again at
 //! the next cancellation point. A thread of the type PTHREAD_CANCEL_ASYNCHRONOUS is cancelled when the call is over.
 
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};

@@ -217,7 +217,7 @@ fn unite_several(fds: &[i32]) -> usize {
     })
 }
 
-/// Moves what these fds name, and what belongs to it, to an engine that has what they are used with. `false`: some of it was waited for
+/// Moves what these fds name, and what belongs to it, to the engine that has the sockets they are used with. `false`: some of it was waited for
 /// in the first.
 fn join(fds: &[i32], engine: usize) -> bool {
     let joined = state::with_first_and(

@@ -220,7 +220,7 @@ impl<T> Gate<T> {
         self.enter_slowly(me, work)
     }
 
-    /// Whether the bias is somebody's: asked by who is inside, whether it is alone here.
+    /// Whether a thread has the bias: a thread inside asks whether it is alone.
     #[inline]
     pub fn is_biased(&self) -> bool {
         self.bias.load(Relaxed) != EVERYBODY

@@ -179,7 +179,7 @@ impl<'m> Turns<'m> {
         let (by_watch, by_wake) = (by.watch, by.wake || slept != Turn::Again);
         let slept_ns = now_ns().saturating_sub(asleep_ns);
         own_stack::run(|| state::with_subject(at, |sockets| sockets.woken(thread, slept_ns, by_watch, by_wake)));
-        // Awake, it is in nobody's way until it sleeps once more.
+        // While it is awake, no other thread has to wait for it.
         self.sleeps_in = None;
         slept
     }

@@ -292,8 +292,8 @@ impl<H: Host> Engine<H> {
         self.interfaces.generation
     }
 
-    /// What a thread sleeps on besides the watch, to be woken by frames. As few as there are by themselves: the kernel wakes who
-    /// waits for a socket where the sender ran, as it does for its own sockets, and who waits for a set of them elsewhere.
+    /// What a thread sleeps on besides the watch, to be woken by frames. Each is slept on by itself where there are few: the kernel wakes a thread that waits for
+    /// a socket on the CPU where the sender ran, as it does for its own sockets, and one that waits for a set of them on another.
     pub fn sleep_on_ports(&mut self) -> [Option<RawFd>; PORTS_SLEPT_ON] {
         let mut ports = [None; PORTS_SLEPT_ON];
         if self.watches_ports || self.receive_sockets().nth(PORTS_SLEPT_ON).is_some() {
@@ -510,7 +510,7 @@ impl<H: Host> Engine<H> {
         (0..FRAMES_AT_ONCE).take_while(|_| self.poll(now, |_, _| Take::Queue)).count() as u32
     }
 
-    /// Whether frames are told the time of day of the call, which has to be exact then.
+    /// Whether frames are stamped with the time of day of the call, which has to be exact then.
     #[inline]
     pub(crate) fn stamps(&self) -> bool {
         self.times.is_some() || self.capture.is_some() || self.is_capture_requested()

@@ -49,7 +49,7 @@ const OPEN_AGAIN_AFTER: Duration = Duration::from_secs(1);
 pub(crate) struct Siblings {
     /// Which engine this is: 0 for the first, which gives out the places of all sockets.
     pub(crate) number: u32,
-    /// What calls ask for that only who keeps several engines can do.
+    /// What calls ask for that only the caller, which has all engines, can do.
     pub(crate) wish: Wish,
     /// [`Wish::AllLook`] is wished, as soon as nothing else is.
     pub(crate) others_are_to_look: bool,

@@ -294,7 +294,7 @@ impl EpollSets {
     }
 
     /// Whether a registration is edge-triggered and nothing that it asked for has happened since it reported all there was: what is true
-    /// of its target now is not to be told. A one-shot one has told nothing as long as it is armed.
+    /// of its target now is not to be reported. A one-shot registration has reported nothing as long as it is armed.
     #[must_use]
     pub fn has_told(&self, registration: &Registration) -> bool {
         let Registration { set, target, interest } = *registration;

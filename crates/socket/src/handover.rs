@@ -6,7 +6,7 @@
 //!  before fork    filters are paused: the kernel's queue is the one queue, and what waited here goes there (`requeue.rs`)
 //!  in the child   its copies of the engines' descriptors are closed; it keeps the maps of filters. All is in its first engine.
 //!                 It sends by the shadow. When it first receives, polls or changes an inherited socket it *claims* it:
-//!                 takes its filters out of the maps, and says so in memory that it shares with the parent
+//!                 removes its filters from the maps, and marks it as claimed in memory that it shares with the parent
 //!  in the parent  its next receive, poll or epoll_wait resumes the filters; it gives claimed sockets to the kernel
 //! ```
 //!
@@ -28,19 +28,19 @@
 
 mod answer;
 mod connections;
+mod parent;
 mod process;
+mod shared_streams;
 
-pub(crate) use connections::Access;
+pub(crate) use parent::Parent;
+pub(crate) use shared_streams::Access;
 
 use std::sync::atomic::Ordering::Acquire;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use nearwire_frames::PortFilters;
 use nearwire_frames::steering::FlowFilter;
-use nearwire_sys::descriptor::Descriptor;
 use nearwire_sys::shared_words::SharedWords;
-use rustix::io::{FdFlags, fcntl_getfd};
-use rustix::process::{Pid, getppid, test_kill_process};
+use rustix::process::Pid;
 
 use crate::bell::Bell;
 use crate::descendants::Descendants;
@@ -48,14 +48,10 @@ use crate::engine::Watch;
 use crate::id::SocketId;
 use crate::reason::Reason;
 
-/// Places of sockets that can be claimed: as many as there can be numbers.
-const PLACES: usize = 1 << 16;
 /// Of the word of a claim: its reason, and whether the child had closed epoll sets that it shared. Above stands the inode.
 const CLAIM_REASON: u64 = 0x7f;
 const CLAIMED_WITHOUT_SETS: u64 = 0x80;
 const _: () = assert!(Reason::ALL.len() as u64 <= CLAIM_REASON, "every reason has its number");
-/// The word behind those of sockets: one more than how often something was claimed when the parent last looked; 0: it looks at its next call.
-const ANSWERED: usize = PLACES + 1;
 /// Rounds of taking frames in before a fork: a flood does not hold it up.
 const ROUNDS_MOST: u32 = 64;
 
@@ -64,7 +60,7 @@ const ROUNDS_MOST: u32 = 64;
 pub(crate) struct Family {
     /// Whether there are some.
     descendants: Mutex<Descendants>,
-    /// Word 0: how often something was claimed. Then a word for each socket: its inode and the reason, or 0. Then [`ANSWERED`], and a word for
+    /// Word 0: how often something was claimed. Then a word for each socket: its inode and the reason, or 0. Then `ANSWERED`, and a word for
     /// each connection (`connections.rs`).
     words: OnceLock<Arc<SharedWords>>,
     bell: OnceLock<Arc<Bell>>,
@@ -79,7 +75,8 @@ impl Family {
     /// `None`: there is no memory for them, and what children claim is not heard.
     fn words(&self) -> Option<&Arc<SharedWords>> {
         if self.words.get().is_none()
-            && let Ok(words) = SharedWords::create(c"nearwire-claims", connections::FIRST_WORD + connections::WORDS)
+            && let Ok(words) =
+                SharedWords::create(c"nearwire-claims", shared_streams::FIRST_WORD + shared_streams::WORDS)
         {
             let _ = self.words.set(Arc::new(words));
         }
@@ -114,9 +111,9 @@ pub(crate) struct Children {
     answered_before_exec: bool,
     /// How often something had been claimed when this engine looked for its own sockets among it.
     followed: u64,
-    /// What comes to sockets from a fork on, of which sets have told the rest, for its child.
+    /// Watches for what comes to sockets after a fork, for the child: epoll sets have reported what came before it.
     since_fork: Option<Watch>,
-    streams: connections::SharedStreams,
+    streams: shared_streams::SharedStreams,
     /// Claimed by a child that shares this memory (vfork).
     claims: Vec<(SocketId, Reason)>,
 }
@@ -140,24 +137,6 @@ impl Children {
     }
 }
 
-/// The process that a socket was inherited from.
-#[derive(Debug)]
-pub(crate) struct Parent {
-    pid: Option<Pid>,
-    filters: Vec<Box<dyn PortFilters>>,
-    words: Option<Arc<SharedWords>>,
-    bell: Option<Arc<Bell>>,
-    /// Reports sockets to which something came since the fork; `None`: that is not known of any.
-    since_fork: Option<Watch>,
-}
-
-impl Parent {
-    fn has_ended(&self) -> bool {
-        // Of a grandparent it is not known when it ended without having been waited for.
-        getppid() != self.pid && self.pid.is_none_or(|pid| test_kill_process(pid).is_err())
-    }
-}
-
 /// What a child knows of a socket that its parent accelerates.
 #[derive(Debug)]
 pub(crate) struct Inherited {
@@ -166,14 +145,4 @@ pub(crate) struct Inherited {
     parent: Arc<Parent>,
     /// No process had used it at the fork, and the agent knows which is the first.
     pub(crate) is_free: bool,
-}
-
-/// The number of the open file in the kernel's file system of sockets: no two sockets have the same.
-pub(crate) fn inode_of(number: Descriptor) -> Option<u64> {
-    rustix::fs::fstat(number).ok().map(|status| status.st_ino)
-}
-
-/// Whether the program that follows by exec(2) finds a number open.
-pub(crate) fn stays_open(number: Descriptor) -> bool {
-    fcntl_getfd(number).is_ok_and(|flags| !flags.contains(FdFlags::CLOEXEC))
 }

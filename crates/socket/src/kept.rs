@@ -97,7 +97,7 @@ impl Ancillary {
         self.tells(libc::SOF_TIMESTAMPING_RAW_HARDWARE, libc::SOF_TIMESTAMPING_RX_HARDWARE)
     }
 
-    /// To be told a time is enough; that it be taken has to be asked for only by who filters.
+    /// A socket that asks for the report is enough; only one that filters reports has to ask that times be taken, too.
     const fn tells(&self, report: u32, take: u32) -> bool {
         let filters = self.timestamping & SOF_TIMESTAMPING_OPT_RX_FILTER != 0;
         self.timestamping & report != 0 && (!filters || self.timestamping & take != 0)

@@ -8,8 +8,6 @@ use std::time::Duration;
 
 use nearwire_sys::tsc::PacedClock;
 
-use crate::host::Host;
-
 /// What the kernel's clocks say.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Clocks {
@@ -32,10 +30,16 @@ pub struct Now {
 impl Now {
     /// It is later. `exact`: the kernel's clocks are read though what is known of them is not old.
     #[inline]
-    pub(crate) fn advance<H: Host>(&mut self, paced: &mut PacedClock, exact: bool, host: &H) {
-        self.ticks = host.ticks();
+    pub(crate) fn advance(
+        &mut self,
+        paced: &mut PacedClock,
+        exact: bool,
+        ticks: impl Fn() -> u64,
+        clocks: impl FnOnce() -> Clocks,
+    ) {
+        self.ticks = ticks();
         if exact || paced.is_old(self.ticks) {
-            self.read_clocks(paced, host);
+            self.read_clocks(paced, ticks, clocks);
         }
         self.exact_ns = paced.ns(self.ticks);
     }
@@ -43,9 +47,9 @@ impl Now {
     /// Not inlined: it would make the frame of each call larger.
     #[cold]
     #[inline(never)]
-    fn read_clocks<H: Host>(&mut self, paced: &mut PacedClock, host: &H) {
-        self.clocks = host.clocks();
-        paced.read(self.ticks, self.clocks.monotonic_ns, host.ticks());
+    fn read_clocks(&mut self, paced: &mut PacedClock, ticks: impl Fn() -> u64, clocks: impl FnOnce() -> Clocks) {
+        self.clocks = clocks();
+        paced.read(self.ticks, self.clocks.monotonic_ns, ticks());
     }
 
     /// The monotonic clock as it is, ns: for connections, whose round trips are measured in microseconds.

@@ -7,10 +7,10 @@
 //!
 //! A bundle of datagrams (`frames/src/steering/credits.rs`) is counted as the fewest that it can be.
 //!
-//! Between the program's decision and the shadow's queue a frame is in nobody's hand, for as long as a driver's round takes.
+//! Between the program's decision and the shadow's queue a frame is counted nowhere, for as long as a driver's round takes.
 //! Nothing may come by the rings before it. Where as many datagrams were taken over as frames were passed, there is none. Else some
 //! were dropped by the kernel, or are under way: frames come by the rings again and are left there for [`IN_TRANSIT_TICKS`], after
-//! which the shadows are looked at, until what was taken over and what they say they dropped are all, but no longer than
+//! which the shadows are looked at, until the datagrams that were taken over and those that the shadows dropped add up to all, but no longer than
 //! [`HOLD_MOST_TICKS`].
 //!
 //! A socket whose receive buffer is full leaves the rest with its shadow, whose buffer the kernel accounts for. What arrives for

@@ -20,10 +20,10 @@ use crate::engine::{Engine, received, send_at_home};
 use crate::host::Host;
 use crate::socket::Socket;
 
-/// What becomes of datagrams that the shadow does not take, or of which the reader would be told something else after they went back.
+/// What becomes of datagrams that the shadow does not take, or with which the reader would get another time or interface after they went back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Altered {
-    /// They stay: this process reads them. Where the reader would be told something else, all stay.
+    /// They stay: this process reads them. Where the reader would get another time or interface, all stay.
     Stays,
     /// They go: this process forgets what stays. A time or an interface that is not the true one is less than no datagram.
     Goes,

@@ -42,7 +42,7 @@ impl Sight {
 }
 
 impl Held {
-    /// What is held now. Two equal sights that are held are of the same datagrams.
+    /// What is held now. Where two looks are equal, the same datagrams are held.
     #[must_use]
     pub fn look(&self) -> Sight {
         Sight(self.number.load(SeqCst))
@@ -185,7 +185,7 @@ impl SendRun {
         self.held_datagrams != 0
     }
 
-    /// What is held and nobody watches; told once each time.
+    /// Datagrams that are held and that no thread watches; reported once each time.
     #[inline]
     pub(crate) fn take_unwatched(&mut self) -> Option<Arc<Held>> {
         std::mem::take(&mut self.is_unwatched).then(|| Arc::clone(&self.held))

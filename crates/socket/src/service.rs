@@ -9,11 +9,11 @@ use std::time::Duration;
 
 use nearwire_frames::FlowSocket;
 use nearwire_stack::{EndpointId, Family};
+use nearwire_sys::descriptor::inode_of;
 use nearwire_sys::own_stack;
 
 use crate::config::{self, Role, Use};
 use crate::engine::{Engine, Opening};
-use crate::handover::inode_of;
 use crate::host::Host;
 use crate::id::SocketId;
 use crate::kept::{self, Kept};

@@ -117,7 +117,7 @@ pub(crate) struct Socket {
     pub(crate) is_inherited: bool,
     /// The process had it when it last forked: children that live may have it.
     pub(crate) is_of_children: bool,
-    /// The agent that knew by then who has it; no later one does.
+    /// The agent that knew at that time which processes have it; a later agent does not know.
     pub(crate) shared_by_agent: Option<AgentPid>,
     /// A thread has received from it or waited for it, or it has moved: it stays in its engine.
     pub(crate) is_settled: bool,

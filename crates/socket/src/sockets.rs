@@ -142,7 +142,8 @@ impl<H: Host> Sockets<H> {
     pub(crate) fn time(&mut self) -> Now {
         if !std::mem::replace(&mut self.is_time_known, true) {
             let stamps = self.engine_ref().is_some_and(Engine::stamps);
-            self.now.advance(&mut self.paced, stamps, &self.host);
+            let host = &self.host;
+            self.now.advance(&mut self.paced, stamps, || host.ticks(), || host.clocks());
         }
         self.now
     }
@@ -153,7 +154,7 @@ impl<H: Host> Sockets<H> {
         self.time()
     }
 
-    /// The time of the call where frames are told it, and else that of an earlier one.
+    /// The time of the call where frames are stamped with it, and else that of an earlier call.
     #[inline]
     pub(crate) fn time_of_frames(&mut self) -> Now {
         if self.engine_ref().is_some_and(Engine::stamps) { self.time() } else { self.now }

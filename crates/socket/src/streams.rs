@@ -10,17 +10,21 @@
 //! All connections are in the first engine. A call on a connection that the kernel has is counted ([`crate::direct`]), and none is adopted while
 //! one is inside: a thread that sleeps in the kernel would not hear of what comes to the stack.
 //!
-//! A thread may compute for long: the timer thread does what is due then ([`Sockets::drive_streams`]).
+//! A thread may compute for long: the timer thread does what is due then (`Sockets::drive_streams`).
 
 mod asked;
 mod bulk;
+mod call;
 mod change;
 mod due;
 mod hearing;
 mod lent;
+mod not_adopted;
 mod one_thread;
 mod options;
+mod stays;
 mod tell;
+mod to_release;
 mod transfer;
 mod way;
 
@@ -36,13 +40,14 @@ use crate::host::Host;
 use crate::id::SocketId;
 use crate::reason::Reason;
 use crate::socket::Lent;
-#[cfg(doc)]
-use crate::sockets::Sockets;
 use crate::tcp::Carried;
 use options::StreamOptions;
 
+pub use call::StreamCall;
 pub use due::{Pace, StreamsDue};
-pub use transfer::StreamCall;
+
+/// This bit of a shadow's token in the watch says that it belongs to a connection; the other bits are its fd.
+const CONNECTION_TOKEN: u32 = 1 << 31;
 
 /// A connection that the stack carries.
 #[derive(Debug)]
@@ -54,7 +59,7 @@ struct Stream {
     carried: Carried,
     flow: ExactFlow,
     options: StreamOptions,
-    /// What [`Sockets::calls_served`] was when it was adopted.
+    /// What `Sockets::calls_served` was when it was adopted.
     calls_before: Option<u64>,
     /// How often bytes came to its shadow, with nothing at the port in between.
     slips: u32,
@@ -84,15 +89,15 @@ pub(crate) struct Streams {
     bulk: HashMap<i32, bulk::Moved>,
     /// By fd, those that are listened for.
     hearing: HashMap<i32, hearing::Hearing>,
-    /// So often connections were adopted that were over soon, and no other: see [`Sockets::learn_from_life`].
+    /// So often connections were adopted that were over soon, and no other: see `Sockets::learn_from_life`.
     short_lives: u32,
-    /// So many connections heard nothing by their port, and no more did: see [`Sockets::release_unheard`].
+    /// So many connections heard nothing by their port, and no more did: see `Sockets::release_unheard`.
     unheard: u32,
     /// Some are to be released as soon as the kernel has a route.
     waits_for_route: bool,
     /// Those that the kernel does better.
-    to_release: Vec<(ConnectionId, change::ToRelease)>,
-    /// See [`Sockets::release_where_routed`]; CLOCK_MONOTONIC_RAW.
+    to_release: Vec<(ConnectionId, to_release::ToRelease)>,
+    /// See `Sockets::release_where_routed`; CLOCK_MONOTONIC_RAW.
     without_agent_since_ns: Option<u64>,
     /// What ended a connection waits to be given to the kernel.
     is_releasing: bool,

@@ -170,7 +170,7 @@ fn lost_ns(time_ns: u64, used: &ThreadUsage) -> u64 {
     }
 }
 
-/// Between two times that a thread which spins forever says so.
+/// A thread that spins forever reports it so often.
 const TELL_NS: u64 = 10_000_000;
 
 impl World for &OfThread {

@@ -4,6 +4,8 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd, RawFd};
 use std::sync::OnceLock;
 
+use rustix::io::{FdFlags, fcntl_getfd};
+
 use crate::bpf::call::Instruction;
 use crate::bpf::make::{self, LoadOptions, MapSpec, XdpAttach};
 
@@ -34,6 +36,18 @@ impl AsFd for Descriptor {
         // memory safety on it: it is only handed to system calls, and no mapping or owned descriptor is made of it.
         unsafe { BorrowedFd::borrow_raw(self.0) }
     }
+}
+
+/// The inode of the open file, of a socket its number in the kernel's file system of sockets: no two sockets have the same.
+#[must_use]
+pub fn inode_of(fd: Descriptor) -> Option<u64> {
+    rustix::fs::fstat(fd).ok().map(|status| status.st_ino)
+}
+
+/// Whether an fd stays open when the process executes another program.
+#[must_use]
+pub fn stays_open(fd: Descriptor) -> bool {
+    fcntl_getfd(fd).is_ok_and(|flags| !flags.contains(FdFlags::CLOEXEC))
 }
 
 /// Marks all fds of the process from `first` on close-on-exec, whoever opened them.

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use nearwire_lab::CableEnd;
 
-use crate::process::{Running, start};
-use crate::sockperf::{FIRST_PORT, RUN_UDP, SERVER_READY, p50_ns};
+use crate::process::{Running, SERVER_READY, start};
+use crate::sockperf::{FIRST_PORT, RUN_UDP, p50_ns};
 use crate::{AnyError, INITIATOR_CPU, RESPONDER_CPU, SIZE_BYTES};
 
 pub const NAME: &str = "run sockperf udp, two programs";

@@ -4,13 +4,16 @@ use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{Read, Seek};
 use std::process::{Child, Command, Stdio};
+use std::time::Duration;
 
 use nearwire_lab::CableEnd;
 use nearwire_sys::affinity::pin_current_thread_to;
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::sockperf::SERVER_READY;
 use crate::{AnyError, INITIATOR_CPU, NEARWIRE, RESPONDER_CPU};
+
+/// How long the server may take to listen.
+pub const SERVER_READY: Duration = Duration::from_millis(300);
 
 /// Whose sockets a program has.
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -2,15 +2,12 @@
 
 use std::fmt::Write as _;
 use std::process::Command;
-use std::time::Duration;
 
 use nearwire_lab::CableEnd;
 
 use crate::process::{Sockets, command, start};
 use crate::{AnyError, INITIATOR_CPU, RESPONDER_CPU, SIZE_BYTES};
 
-/// How long the server may take to listen.
-pub const SERVER_READY: Duration = Duration::from_millis(300);
 pub const FIRST_PORT: u16 = 11_111;
 
 /// One way to run sockperf.

@@ -1,6 +1,7 @@
 //! What each command does, one file each.
 
 mod agent;
+mod ask;
 mod bench;
 mod capture;
 mod check;

@@ -1,5 +1,6 @@
 //! `nearwire tune`: changes settings by a profile, and puts them back.
 
+mod applied;
 mod apply;
 mod export;
 mod guard;
@@ -186,27 +187,6 @@ fn confirm(args: &ConfirmArgs) -> Outcome {
     let identity = HostIdentity::of(&super::host_root::open(&args.root)?);
     nearwire_host::change::confirm::confirm(&directory, &identity).or_exit(exit::CANNOT)?;
     crate::output::print("Confirmed: the values stay.\n")
-}
-
-/// Asks a question on the terminal; without a terminal the answer must be given on the command line.
-pub(super) fn ask(question: &str, is_answered: bool) -> Outcome {
-    use std::io::{IsTerminal, Write};
-    if is_answered {
-        return Ok(());
-    }
-    let input = std::io::stdin();
-    if !input.is_terminal() {
-        let error = anyhow::anyhow!("{question} There is no terminal to answer on; give --yes");
-        return Err(Failure { code: exit::USAGE, error: Some(error) });
-    }
-    let mut out = std::io::stderr();
-    let mut answer = String::new();
-    let asked = write!(out, "{question} [y/N] ").and_then(|()| out.flush()).and_then(|()| input.read_line(&mut answer));
-    asked.or_exit(exit::FAILED)?;
-    match answer.trim() {
-        "y" | "Y" | "yes" => Ok(()),
-        _ => Err(Failure { code: exit::INTERRUPTED, error: Some(anyhow::anyhow!("nothing was changed")) }),
-    }
 }
 
 /// The options that name a journal and its host, for the commands in messages.

@@ -40,7 +40,7 @@ impl FilterSet {
     /// Adds a filter, or one owner more to a filter that is there.
     ///
     /// # Errors
-    /// The owner has it, another has it and it is of an exact flow, which has one, or it can match no frame.
+    /// The owner has it already; or it is an exact flow, which has one owner, and another has it; or it can match no frame.
     pub fn add_for(&mut self, filter: Filter, owner: Owner) -> Result<(), FilterError> {
         let owners = self.with(filter, owner)?;
         self.give(filter, Some(owners));

@@ -346,7 +346,7 @@ impl SteeringTable {
             // What the word of the port may say without the table of flows, it must not say of this one.
             ports::leave_undecided(&self.table.words.ports, place);
         }
-        // Missing, where the keeper was faster; there is nobody to report anything else.
+        // It is missing where the owner of the table was faster; no other error could be reported to anybody.
         let _ = self.leave(filter);
     }
 

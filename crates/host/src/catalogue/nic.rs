@@ -8,7 +8,7 @@ mod offload;
 mod pcie;
 mod queues;
 
-use crate::{Reading, Setting};
+use crate::Setting;
 
 pub(super) const TABLES: [&[Setting]; 7] = [
     link::SETTINGS,
@@ -19,11 +19,3 @@ pub(super) const TABLES: [&[Setting]; 7] = [
     extended::SETTINGS,
     pcie::SETTINGS,
 ];
-
-/// Drivers leave empty what they do not have; some say `N/A`.
-pub(crate) fn text(field: &str) -> Reading {
-    match field.trim() {
-        "" | "N/A" | "n/a" => Reading::Unsupported,
-        text => Reading::value(text),
-    }
-}

@@ -6,11 +6,11 @@ use std::io::Read;
 use flate2::read::GzDecoder;
 
 use super::condense::condense;
-use super::{cpus, module, msr, one_line, placement, service};
+use super::{cpus, module, msr, one_line, seen, service};
 use crate::redact::redact;
 use crate::setting::ReadFrom;
 use crate::topology::{Cpu, Topology};
-use crate::{CpuSet, Reading, Root, Setting, catalogue};
+use crate::{CpuSet, Reading, Root, Setting};
 
 /// What a command line or configuration says about an option that it does not have.
 const NOT_SET: &str = "not set";
@@ -35,8 +35,8 @@ pub struct HostFiles<'a> {
     config: Text,
     topology: OnceCell<Topology>,
     has_systemd: OnceCell<Result<(), Reading>>,
-    watch: OnceCell<placement::Watch>,
-    threads: OnceCell<Result<Vec<placement::Thread>, Reading>>,
+    watch: OnceCell<seen::Watch>,
+    threads: OnceCell<Result<Vec<seen::Thread>, Reading>>,
 }
 
 impl<'a> HostFiles<'a> {
@@ -60,7 +60,7 @@ impl<'a> HostFiles<'a> {
 
     /// Reads a setting; `None` for one of an interface.
     pub(crate) fn read_setting(&self, setting: &Setting) -> Option<Reading> {
-        let is_elsewhere = catalogue::is_of_x86(setting) && self.has_other_processors();
+        let is_elsewhere = setting.is_of_x86() && self.has_other_processors();
         if is_elsewhere { Some(Reading::Unsupported) } else { self.read(setting.read) }
     }
 
@@ -247,15 +247,15 @@ impl<'a> HostFiles<'a> {
     }
 
     /// The watch on interrupts, which the first who asks begins.
-    pub(super) fn watch(&self, begin: impl FnOnce() -> placement::Watch) -> &placement::Watch {
+    pub(super) fn watch(&self, begin: impl FnOnce() -> seen::Watch) -> &seen::Watch {
         self.watch.get_or_init(begin)
     }
 
     /// The threads of the host, which take long to look at.
     pub(super) fn threads(
         &self,
-        read: impl FnOnce() -> Result<Vec<placement::Thread>, Reading>,
-    ) -> &Result<Vec<placement::Thread>, Reading> {
+        read: impl FnOnce() -> Result<Vec<seen::Thread>, Reading>,
+    ) -> &Result<Vec<seen::Thread>, Reading> {
         self.threads.get_or_init(read)
     }
 

@@ -27,8 +27,7 @@ use nearwire_sys::ethtool::{
 };
 use serde_json::{Map, Value, json};
 
-use super::one_line;
-use crate::catalogue::nic::text;
+use super::{one_line, text};
 use crate::setting::{EthtoolFact, NicFact};
 use crate::{CpuSet, Reading, Root};
 use link::{Identity, LinkFacts};

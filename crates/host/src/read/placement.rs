@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use super::HostFiles;
 use super::condense::condense;
 use super::host_files::field_of;
+use super::seen::{Place, Thread, Watch};
 use crate::{CpuSet, Reading};
 
 const IRQS: &str = "/proc/irq";
@@ -24,7 +25,7 @@ pub(crate) fn irqs_on_isolated(files: &HostFiles<'_>) -> Reading {
         Ok(isolated) => isolated,
         Err(reading) => return reading,
     };
-    let watch = files.watch(|| Watch::begin(files, &isolated));
+    let watch = files.watch(|| begin(files, &isolated));
     let before = match &watch.before {
         Ok(counts) => counts,
         Err(reading) => return reading.clone(),
@@ -49,23 +50,14 @@ pub(crate) fn irqs_on_isolated(files: &HostFiles<'_>) -> Reading {
 /// The setting whose value takes time to tell.
 pub(crate) const TAKES_TIME: &str = "irq.on-isolated";
 
-/// The first of its two readings.
-#[derive(Debug)]
-pub(crate) struct Watch {
-    since: Instant,
-    before: Result<BTreeMap<Place, u64>, Reading>,
-}
-
-impl Watch {
-    fn begin(files: &HostFiles<'_>, isolated: &CpuSet) -> Self {
-        Self { before: counts_on(files, isolated), since: Instant::now() }
-    }
+fn begin(files: &HostFiles<'_>, isolated: &CpuSet) -> Watch {
+    Watch { before: counts_on(files, isolated), since: Instant::now() }
 }
 
 /// Begins to watch interrupts, so that other settings can be read meanwhile.
 pub(crate) fn begin_watch(files: &HostFiles<'_>) {
     if let Ok(isolated) = isolated(files) {
-        files.watch(|| Watch::begin(files, &isolated));
+        files.watch(|| begin(files, &isolated));
     }
 }
 
@@ -74,9 +66,6 @@ fn grown(before: &BTreeMap<Place, u64>, after: &BTreeMap<Place, u64>) -> impl It
     let higher = after.iter().filter(move |(place, count)| before.get(*place).is_none_or(|before| *count > before));
     higher.map(|(place, _)| *place)
 }
-
-/// Interrupt and CPU.
-type Place = (u32, u32);
 
 /// How often each numbered interrupt came to each of these CPUs, where it did.
 fn counts_on(files: &HostFiles<'_>, cpus: &CpuSet) -> Result<BTreeMap<Place, u64>, Reading> {
@@ -152,14 +141,6 @@ pub(crate) fn threads_on_isolated(files: &HostFiles<'_>) -> Reading {
 /// among them: they sleep until memory is short, and nobody can move them (`init_rescuer` in `kernel/workqueue.c`).
 pub(crate) fn kernel_threads_on_isolated(files: &HostFiles<'_>) -> Reading {
     count_threads(files, |thread| thread.is_kernel && !thread.is_rescuer && thread.cpus.iter().nth(1).is_some())
-}
-
-/// A thread, as far as it is asked about.
-#[derive(Debug)]
-pub(crate) struct Thread {
-    is_kernel: bool,
-    is_rescuer: bool,
-    cpus: CpuSet,
 }
 
 fn is_rescuer(status: &str) -> bool {

@@ -1,7 +1,7 @@
 //! How a setting of an interface is written and kept: what its row says for ethtool(8), `.link` files, tuned, the
 //! order of writes and the way back.
 
-use crate::change::Stage;
+use super::Stage;
 
 /// The part of a row that only settings of interfaces have.
 #[derive(Clone, Copy, Debug)]

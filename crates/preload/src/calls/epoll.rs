@@ -317,9 +317,9 @@ unsafe fn without_call(events: *mut epoll_event, found: c_int) -> c_int {
     found - 1
 }
 
-/// The kernel and the library may both have reported a set inside the set: one event, with what both said. Which of the
-/// kernel's events it is, is told by the program's data alone; where the program gives the same to others too, theirs comes
-/// again with the next call.
+/// The kernel and the library may both have reported a set inside the set: one event, with what both said. Only the program's
+/// data tells which of the kernel's events it is; where the program gives other registrations the same data, the next call reports
+/// theirs again.
 unsafe fn merge(
     events: *mut epoll_event,
     count: usize,

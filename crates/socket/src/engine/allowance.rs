@@ -1,6 +1,6 @@
 //! How much of something that others can cause is done: so often at once, and so often over time.
 
-/// See the module. Of times, in whatever unit, it is told later ones only.
+/// See the module. Times are in any unit, and never go back.
 #[derive(Debug)]
 pub(super) struct Allowance {
     left: u32,

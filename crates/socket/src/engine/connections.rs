@@ -7,7 +7,7 @@ use nearwire_frames::capture::Direction;
 use nearwire_frames::steering::{ExactFlow, Transport};
 use nearwire_frames::{EnginePort, FlowSocket};
 use nearwire_stack::ConnectionId;
-use nearwire_sys::descriptor::Descriptor;
+use nearwire_sys::descriptor::{Descriptor, inode_of};
 use nearwire_wire::ethernet::{EtherType, EthernetHeader};
 use nearwire_wire::ipv4::Ipv4Header;
 use nearwire_wire::ipv6::Ipv6Header;
@@ -15,7 +15,6 @@ use nearwire_wire::tcp::{self, TcpSegment};
 
 use super::Engine;
 use super::late::LATE_TICKS;
-use crate::handover::inode_of;
 use crate::host::{Host, Offloads, at_home};
 use crate::now::Now;
 use crate::reason::Reason;

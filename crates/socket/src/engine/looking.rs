@@ -271,7 +271,7 @@ impl<H: Host> Engine<H> {
         }
     }
 
-    /// Takes failed ports away, with what they have received: the kernel serves what they served.
+    /// Removes failed ports, with what they have received: the kernel serves their sockets from now on.
     fn drop_failed_ports(&mut self, now: Now) -> bool {
         self.outlast_agents_programs(now);
         let Engine { host, stack, interfaces, capture, late, kernels_segments, flows, .. } = self;

@@ -76,7 +76,7 @@ impl EpollSets {
         parted
     }
 
-    /// Takes sets of another table in, under the numbers they have. Nothing is asked of any socket, and nothing is told.
+    /// Takes in sets of another table, with the ids they have. No socket is asked for its state, and nothing is reported.
     pub fn join(&mut self, parted: Parted) {
         let Parted { records, sets } = parted;
         for set in &sets {

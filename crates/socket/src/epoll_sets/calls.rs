@@ -98,7 +98,7 @@ impl<H: Host> Sockets<H> {
         }
     }
 
-    /// A socket that the kernel serves as yet is waited for by the kernel alone, and who waits is called if it does not any more.
+    /// While the kernel serves a socket, it alone waits for it; threads that wait are woken when that changes.
     #[cold]
     fn find_concerns(&mut self, set: SetId) -> Concerns {
         self.use_servers_in(set);

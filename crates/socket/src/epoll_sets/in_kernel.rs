@@ -7,14 +7,13 @@
 use std::os::fd::{AsFd, AsRawFd};
 
 use nearwire_frames::FlowSocket;
-use nearwire_sys::descriptor::{self, Descriptor};
+use nearwire_sys::descriptor::{self, Descriptor, stays_open};
 use rustix::event::{PollFd, PollFlags, Timespec, epoll as kernel};
 use rustix::fs::fstat;
 use rustix::io::Errno;
 
 use super::{Operation, Sets, ready};
 use crate::epoll::{Events, Interest, Registration, SetId, Target};
-use crate::handover::stays_open;
 use crate::id::SocketId;
 
 /// How a registration becomes the kernel's.
@@ -84,7 +83,7 @@ impl Sets {
         self.claimed_without_sets.push(id);
     }
 
-    /// A socket is the kernel's from now on: the other way. `was_true`: what could be told here before. `by_child`: a child has done it for the sets that are shared, as they were
+    /// The reverse: the kernel serves a socket from now on. `was_true`: what could be reported here before. `by_child`: a child has done it for the sets that are shared, as they were
     /// at the fork, and what it has changed, deleted or been notified of since holds.
     pub(crate) fn handed_over(&mut self, id: SocketId, socket: FlowSocket, was_true: Events, by_child: bool) {
         let told = |registration| {
@@ -146,8 +145,8 @@ impl Sets {
         }
     }
 
-    /// The program has closed the fd that it registered, and has another file under that number, or none; the registration lives as long as
-    /// the socket has an fd (epoll(7), question 6). The kernel gets it by a number of ours, which no call of the program's can mean.
+    /// The program has closed the fd that it registered, and has another file at that fd, or none; the registration lives as long as
+    /// the socket has an fd (epoll(7), question 6). The kernel gets it by an fd of ours, which no call of the program can name.
     fn register_by_own_number(&mut self, id: SetId, interest: Interest, socket: FlowSocket, how: How) -> i32 {
         let half = &mut self.halves[id.index()];
         if how.by_child && half.is_shared {
@@ -178,7 +177,7 @@ impl Sets {
 
     /// Another program gets the socket by exec(2). What has delivered here is put into those sets that it gets too: armed for
     /// `EPOLLERR` and `EPOLLHUP`, which the kernel's own would not be, but there, as the program expects that modifies it. Where there
-    /// is such an event already it would be told at once, and is left out.
+    /// is such an event already, the set would report it at once: the registration is left out.
     pub(crate) fn leave_disarmed_to_program(&self, id: SocketId) {
         for Registered { set, interest, .. } in
             self.waiting.get(&id).into_iter().flatten().filter(|known| known.is_disarmed)

@@ -1,7 +1,7 @@
-//! The kernel's list of ready registrations: what is added to a set is put there if it is true, told before or not.
+//! The kernel's list of ready registrations: what is added to a set is put there if it is true, whether it was reported before or not.
 //!
 //! There is no call that takes one registration out. All that are ready are delivered here, and those that the kernel does not put back itself
-//! (edge-triggered and one-shot ones) are armed again. Limit: who waits for the set in the kernel at that moment may get one first.
+//! (edge-triggered and one-shot ones) are armed again. Limit: a thread that waits for the set in the kernel at that moment may get one first.
 
 use std::fs;
 use std::os::fd::{AsFd, AsRawFd};
@@ -44,7 +44,7 @@ pub(super) fn true_of(fd: Descriptor, asked: Events) -> Events {
     Events::from_bits_truncate(found.bits().into()) & (asked | Events::ALWAYS)
 }
 
-/// Takes a registration that is ready out of the list. What it would have told.
+/// Takes a registration that is ready out of the list. Returns what it would have reported.
 pub(super) fn take_out(set: Descriptor, own: Descriptor, data: u64) -> Events {
     let known = known_to_kernel(set);
     let mut events =

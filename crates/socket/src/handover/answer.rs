@@ -14,7 +14,8 @@ use std::time::Duration;
 
 use nearwire_sys::descriptor::Descriptor;
 
-use super::{ANSWERED, Children, Parent};
+use super::Children;
+use super::parent::{ANSWERED, Parent};
 use crate::bell::Bell;
 use crate::engine::Engine;
 use crate::engines::Wish;
@@ -27,7 +28,7 @@ use crate::sockets::Sockets;
 pub(super) const ANSWER_WITHIN: Duration = Duration::from_millis(500);
 /// The same of a connection that the parent carries: until it is given back, calls on it fail. A parent may have much to give back, on a host with no CPU left.
 pub(super) const STREAM_ANSWER_WITHIN: Duration = Duration::from_secs(20);
-/// The same of another process that the agent tells. Who has nothing does not say so: this is what the first use of such a socket takes.
+/// The same of another process that the agent tells. A process that has nothing does not answer, so the first use of such a socket takes this long.
 const GIVEN_BACK_WITHIN: Duration = Duration::from_millis(5);
 const ANSWER_LOOKED_FOR_EVERY: Duration = Duration::from_micros(20);
 
@@ -72,7 +73,7 @@ impl<H: Host> Sockets<H> {
         } else {
             self.follow_children();
         }
-        // Asked for this, the agent was found to be gone, or has said something: nobody hears of it once more.
+        // The question has shown that the agent is gone, or has brought news of it: nothing else will report that again.
         if self.engine_ref().is_some_and(Engine::is_told_by_holder) {
             self.look();
         }

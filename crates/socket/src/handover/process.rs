@@ -3,12 +3,13 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-use nearwire_sys::descriptor::Descriptor;
+use nearwire_sys::descriptor::{Descriptor, inode_of, stays_open};
 use nearwire_sys::own_stack;
 use rustix::process::{getpid, getppid};
 
 use super::answer::ANSWER_WITHIN;
-use super::{CLAIM_REASON, CLAIMED_WITHOUT_SETS, Children, Inherited, Parent, ROUNDS_MOST, inode_of, stays_open};
+use super::parent::Parent;
+use super::{CLAIM_REASON, CLAIMED_WITHOUT_SETS, Children, Inherited, ROUNDS_MOST};
 use crate::direct;
 use crate::engine::{Engine, Watch};
 use crate::engines::Moved;
@@ -98,8 +99,8 @@ impl<H: Host> Sockets<H> {
         }
     }
 
-    /// A child puts sockets into the kernel's sets, which tell what is true then. Of what came before the fork sets have told: what comes
-    /// afterwards the child hears from this. `None`: no set has reported one, or it cannot be.
+    /// A child puts sockets into the kernel's sets, which report what is true at that time. Sets have reported what came before the fork; this
+    /// tells the child what came afterwards. `None`: no set has reported a socket, or there can be no watch.
     fn watch_for_child(&self) -> Option<Watch> {
         let told = |id: &SocketId| self.get(*id).is_some_and(Socket::is_answered_here) && self.sets.have_told(*id);
         let mut told = self.ids().filter(told).peekable();
@@ -112,7 +113,7 @@ impl<H: Host> Sockets<H> {
         Some(watch)
     }
 
-    /// In the child: sets tell what has come since the fork. Where that is not known they tell what is true.
+    /// In the child: sets report what has come since the fork. Where that is not known they report what is true.
     fn hear_since_fork(&mut self, id: SocketId, parent: &Parent) {
         let Some(watch) = &parent.since_fork else {
             self.sets.raise(id, Events::empty());
@@ -338,7 +339,7 @@ impl<H: Host> Sockets<H> {
         }
         let Inherited { flows, inode, parent, .. } = inherited;
         let Some(shadow) = self.get(id).map(|socket| socket.shadow.fd) else { return };
-        // The parent changes what is in the kernel's sets by then, and it may hear of the claim before the agent tells it that its flows have ended.
+        // The parent changes what is in the kernel's sets by then, and it may learn of the claim before the agent reports that its flows have ended.
         self.put_into_kernels_sets(id, false);
         let claims = parent.words.as_ref().and_then(|words| words.get(id.index() + 1)).and_then(|word| {
             let without_sets = if self.sets.has_closed_shared() { CLAIMED_WITHOUT_SETS } else { 0 };
@@ -473,7 +474,7 @@ impl<H: Host> Sockets<H> {
     pub fn passed(&mut self, fd: i32, reason: Reason) {
         let Some(id) = self.find(fd) else { return };
         self.claim(id, reason);
-        // By whom it is read, the agent does not know from now on: nobody who has it too gets its flow.
+        // From now on the agent does not know which process reads it, so no other process that has it gets its flow.
         self.leave_flow_of_others(id);
         self.give_back(id, reason, false);
         if reason == Reason::HandedOverByExec {

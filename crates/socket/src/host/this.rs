@@ -38,7 +38,7 @@ use crate::wait::online_cpus;
 /// All of them pass through the caches one after the other. What fewer would be worth, as half round trips of 64 bytes (sockperf
 /// under `run` at both ends, veth, pinned, spin forever, seven interleaved rounds, medians of p50 / p99 in us): 4096 buffers 1.562 /
 /// 1.857, 256 1.512 / 1.782, 64 1.517 / 1.677, with sockperf tp the same rates. A port that took all but 256 out of the ring after
-/// 131 072 calm frames, and told the program of its room that much oftener, had nothing of it: 1.502 / 1.662 beside 1.492 / 1.677.
+/// 131 072 calm frames, and reported its room to the program that much more often, gained nothing: 1.502 / 1.662 beside 1.492 / 1.677.
 pub(crate) const FILL_FRAMES: u32 = 4096;
 /// Where RLIMIT_MEMLOCK, 8 MiB by default, does not allow these: two sockets' worth.
 const FILL_FRAMES_LOCKED: u32 = 512;
@@ -260,8 +260,8 @@ fn await_no_program(interface: &str, within: Duration) {
     }
 }
 
-/// What is told where the agent gives no share and the program cannot open a port of its own: why the agent does not, as it would need no rights of the
-/// program's; but a limit of the process is what its user can change.
+/// Which of two errors is reported where the agent gives no share and the program cannot open a port of its own: the agent's, as its share would need no
+/// rights of the program; but a limit of the process comes first, as its user can change it.
 fn more_telling(of_agent: PortError, own: PortError) -> PortError {
     match Reason::of_port(&own) {
         Reason::MemoryLimit | Reason::DescriptorLimit => own,

@@ -78,7 +78,7 @@ impl Groups {
         Ok(Update::NewGroup { ifindex, group })
     }
 
-    /// Reads what is joined and says the difference to what was said.
+    /// Reads what is joined, and applies the difference to what was read before.
     pub(super) fn reread(&mut self, apply: &mut impl FnMut(Update)) -> Result<(), TablesError> {
         self.found.clear();
         read(&self.igmp, IGMP, &mut self.text)?;

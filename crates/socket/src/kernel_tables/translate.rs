@@ -37,7 +37,7 @@ type RoutePlace = (RouteTable, IpAddr, u8, u32);
 pub(super) struct Translator {
     pub(super) groups: Groups,
     are_groups_told: bool,
-    /// Where there are multipath routes. Their ways come and go in ways of which not all is told.
+    /// Where there are multipath routes. The kernel does not report all changes of their ways.
     multipath: HashSet<RoutePlace>,
     /// With their prefix length: one address may be there twice, which [`Update::DelAddress`] cannot say.
     addresses: HashSet<(u32, IpAddr, u8)>,

@@ -47,7 +47,8 @@ impl Lent {
         }
     }
 
-    /// How many calls are allowed now: to the thread that lent it, by what the last ones took; to another, some until that makes one.
+    /// How many calls are allowed now. To the thread that lent it: by the time that the last calls took. To another thread: a few, until the
+    /// thread that lent it makes a call.
     pub(crate) fn allow_more(&mut self, now_ns: u64) -> u16 {
         if !self.is_by_this_thread() {
             self.calls += u64::from(CALLS_LEAST);

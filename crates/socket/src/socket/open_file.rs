@@ -2,9 +2,7 @@
 
 use std::os::fd::OwnedFd;
 
-use nearwire_sys::descriptor::Descriptor;
-
-use crate::handover::inode_of;
+use nearwire_sys::descriptor::{Descriptor, inode_of};
 
 /// See the module.
 #[derive(Debug)]

@@ -1,4 +1,4 @@
-//! The shadow of a socket: the kernel's own, behind the fd of the program, and what is known of what it has.
+//! The shadow of a socket: the kernel's own, behind the fd of the program, and what is known of its contents.
 
 use nearwire_sys::descriptor::Descriptor;
 use nearwire_sys::socket::int_option;
@@ -52,7 +52,7 @@ pub(crate) struct Shadow {
     pub(crate) order: Order,
     /// An error that a call could not tell, for the next one: what the kernel keeps in `sk_err`. 0: none.
     pub(crate) pending_error: i32,
-    /// Datagrams that it dropped for want of room, as far as it told.
+    /// Datagrams that it dropped for want of room, as far as it has reported them.
     pub(crate) dropped: u32,
     /// How often it was found that it may have something: what a thread learns from it is old when that changed while it asked.
     pub(crate) news: u32,

@@ -124,7 +124,7 @@ impl Writer {
         writer
     }
 
-    /// The same page, written for another engine: its counters are added to those of the others by who reads. Beyond
+    /// The same page, written for another engine: the reader adds its counters to those of the others. Beyond
     /// [`layout::ENGINES`] engines share the last block, and may lose counts to each other.
     #[must_use]
     pub fn for_engine(&self, engine: u32) -> Writer {

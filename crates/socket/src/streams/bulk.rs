@@ -4,102 +4,35 @@
 //! directions (`tcp_traffic`), and bytes of one direction against segments of the other tell how many are moved at once, as each request, or reply,
 //! has a segment at least. A connection that is adopted and moves bulk again soon is asked about less and less often.
 
-use std::net::IpAddr;
-
 use nearwire_stack::{BULK_CALL_BYTES, BULK_RECEIVED_BYTES, BULK_SENT_BYTES};
-use nearwire_sys::descriptor::Descriptor;
-use nearwire_sys::tcp_traffic::{Traffic, traffic};
+use nearwire_sys::tcp_traffic::Traffic;
 
-use crate::config::Adopt;
-use crate::direct;
-use crate::engine::Engine;
-use crate::host::{Host, Offloads};
-use crate::kept::peer_address;
-use crate::reason::Reason;
-use crate::sockets::Sockets;
+use crate::host::Offloads;
 
 /// Calls until it is asked whether a connection moves bulk still.
 const CALLS: u16 = 128;
 /// So many times more, each time that it was released for bulk.
-const CALLS_GROW_BY: u16 = 8;
+pub(super) const CALLS_GROW_BY: u16 = 8;
 /// A connection that moved bulk is adopted when it moves so much less at once than one that does.
-const COMES_BACK_BELOW: u64 = 2;
+pub(super) const COMES_BACK_BELOW: u64 = 2;
 
 /// A connection that moves bulk, or has.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Moved {
     /// The next one that is released for bulk has so many calls.
-    calls: u16,
+    pub(super) calls: u16,
     /// The kernel has it since then, and so many calls were allowed. `None`: the stack carries it.
-    since: Option<(Traffic, u16)>,
+    pub(super) since: Option<(Traffic, u16)>,
     /// The stack has said so, which knows where segments come joined although nothing joins them here.
-    is_told: bool,
+    pub(super) is_told: bool,
 }
 
-const BEGINNING: Moved = Moved { calls: CALLS, since: None, is_told: false };
-
-impl<H: Host> Sockets<H> {
-    /// What the kernel's path to a far end does; all, before there is a port.
-    fn offloads_towards(&self, remote: Option<IpAddr>) -> Offloads {
-        let known = |(remote, engine): (_, &Engine<H>)| engine.offloads_towards(remote);
-        remote.zip(self.engine_ref()).and_then(known).unwrap_or(Offloads { cuts: true, joins: true })
-    }
-
-    /// Whether the stack is to tell of bulk.
-    pub(super) fn minds_bulk(&self) -> bool {
-        self.config.adopt == Adopt::Auto
-    }
-
-    /// The stack says that a connection moves bulk.
-    #[cold]
-    pub(super) fn release_for_bulk(&mut self, fd: i32) {
-        let Some(shadow) = Descriptor::new(fd) else { return };
-        if !self.release_where_routed(fd, Reason::Bulk) {
-            return;
-        }
-        let moved = self.streams.bulk.entry(fd).or_insert(BEGINNING);
-        moved.is_told = true;
-        // Disconnected for a moment, the kernel's socket counts anew.
-        moved.since = Some((traffic(shadow).unwrap_or_default(), moved.calls));
-        direct::allow(fd, moved.calls);
-        moved.calls = moved.calls.saturating_mul(CALLS_GROW_BY);
-    }
-
-    /// All calls that were allowed on a connection of the kernel's were made, `first_calls` where it was never adopted. Whether it moves bulk, and
-    /// stays for some calls more.
-    pub(super) fn stays_for_bulk(&mut self, fd: i32, first_calls: u16) -> bool {
-        if !self.minds_bulk() {
-            return false;
-        }
-        let known = self.streams.bulk.get(&fd).copied();
-        let (before, calls, share) = match known {
-            Some(Moved { since: Some((before, calls)), .. }) => (before, calls, COMES_BACK_BELOW),
-            // It was released for something else.
-            Some(Moved { since: None, .. }) => return false,
-            None => (Traffic::default(), first_calls, 1),
-        };
-        let Some((shadow, now)) = Descriptor::new(fd).and_then(|shadow| Some((shadow, traffic(shadow).ok()?))) else {
-            return false;
-        };
-        let mut offloads = self.offloads_towards(peer_address(shadow).map(|remote| remote.ip().to_canonical()));
-        offloads.joins |= known.is_some_and(|known| known.is_told);
-        let stays = is_bulk(&before, &now, calls, share, offloads);
-        if stays {
-            let moved = self.streams.bulk.entry(fd).or_insert(BEGINNING);
-            let calls = if known.is_some() { calls } else { CALLS };
-            moved.since = Some((now, calls));
-            direct::allow(fd, calls);
-            self.tell_attempt(fd);
-            self.tell_kept(fd, Some(Reason::Bulk.into()));
-        } else if let Some(moved) = self.streams.bulk.get_mut(&fd) {
-            moved.since = None;
-        }
-        stays
-    }
+impl Moved {
+    pub(super) const BEGINNING: Moved = Moved { calls: CALLS, since: None, is_told: false };
 }
 
-/// Whether what was moved between two moments, by so many calls, is bulk. `share`: what is so many times less is bulk as well.
-fn is_bulk(before: &Traffic, now: &Traffic, calls: u16, share: u64, offloads: Offloads) -> bool {
+/// Whether what was moved between two moments, by so many calls, is bulk. `share`: the threshold is divided by it.
+pub(super) fn is_bulk(before: &Traffic, now: &Traffic, calls: u16, share: u64, offloads: Offloads) -> bool {
     let sent_bytes = now.sent_bytes.saturating_sub(before.sent_bytes);
     let received_bytes = now.received_bytes.saturating_sub(before.received_bytes);
     let segments = |before: u32, now: u32| u64::from(now.wrapping_sub(before).max(1));

@@ -6,19 +6,19 @@ use std::time::Duration;
 use nearwire_agent::adoption::{self, AdoptionError};
 use nearwire_frames::FlowSocket;
 use nearwire_frames::steering::{ExactFlow, Transport};
-use nearwire_stack::{NeedsKernel, TcpReadiness};
-use nearwire_sys::descriptor::Descriptor;
+use nearwire_sys::descriptor::{Descriptor, inode_of};
 use nearwire_sys::tcp_repair::Repair;
 use rustix::net::sockopt::socket_keepalive;
 
 use super::due::{Pace, StreamsDue};
+use super::not_adopted::{CALLS_UNTIL_TRIED_AGAIN, NotAdopted};
 use super::options::StreamOptions;
-use super::{Adoption, Stream, way};
+use super::{Adoption, CONNECTION_TOKEN, Stream, way};
 use crate::config::{self, Adopt, Role, Use};
 use crate::direct;
 use crate::engine::{Ending, Engine, Opening};
 use crate::epoll::Events;
-use crate::handover::{Access, inode_of};
+use crate::handover::Access;
 use crate::host::Host;
 use crate::id::SocketId;
 use crate::kept::{local_address, peer_address};
@@ -28,16 +28,12 @@ use crate::sockets::Sockets;
 use crate::status::{Counter, Writer};
 use crate::tcp::{Carried, CarryError};
 
-/// Of a shadow's number in the watch: it is of a connection, and the rest is its fd.
-pub(super) const CONNECTION_TOKEN: u32 = 1 << 31;
 /// Calls that the kernel gets first by `auto`; doubled for each connection of late that was not worth it, so many times at most.
 const FIRST_CALLS: u16 = 2;
 const DOUBLINGS_MOST: u32 = 6;
 /// Calls that the stack serves of a connection that was worth it.
 const CALLS_WORTH_IT: u64 = 32;
-/// Calls that the kernel gets before a connection that could not be adopted yet, or was released, is tried again.
-pub(super) const CALLS_UNTIL_TRIED_AGAIN: u16 = 16;
-/// The same of one that was released because the kernel got its frames: each time so many times more.
+/// Of one that was released because the kernel got its frames, calls that the kernel gets: each time so many times more.
 const CALLS_GROW_BY: u16 = 8;
 
 /// What happens to a connection when the kernel has it again.
@@ -48,34 +44,6 @@ pub(super) enum Next<'a> {
     Close,
     /// The kernel gets the segment that ends it: before what came behind it, as an end after a FIN is another error.
     Ending(&'a Ending),
-}
-
-/// Why a connection stays the kernel's.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum NotAdopted {
-    /// It is tried again after some calls more.
-    Yet {
-        /// How many.
-        calls: u16,
-    },
-    /// It is the kernel's for good.
-    Ever(Why),
-}
-
-impl NotAdopted {
-    pub(super) const YET: NotAdopted = NotAdopted::Yet { calls: CALLS_UNTIL_TRIED_AGAIN };
-}
-
-impl From<Reason> for NotAdopted {
-    fn from(reason: Reason) -> NotAdopted {
-        NotAdopted::Ever(reason.into())
-    }
-}
-
-impl From<Why> for NotAdopted {
-    fn from(why: Why) -> NotAdopted {
-        NotAdopted::Ever(why)
-    }
 }
 
 impl<H: Host> Sockets<H> {
@@ -236,7 +204,7 @@ impl<H: Host> Sockets<H> {
             }
             Err(why) => {
                 engine.close_connection(flow);
-                // Whether the kernel's sets had told what is true of it they did not say: told twice is better than never.
+                // It is not known whether the kernel's sets had reported what is true of it: reported twice is better than never.
                 self.sets.raise(id, Events::ARRIVED | Events::SENDABLE);
                 self.sets.handed_over(id, socket, Events::empty(), false);
                 Err(why)
@@ -368,7 +336,7 @@ impl<H: Host> Sockets<H> {
         let released = carried.release_by(shadow, engine.stack(), now_ns, how, &privileges);
         if let Err((why, _)) = released {
             self.page.count(Counter::ConnectionsLost, u64::from(matches!(why, CarryError::Kernel(_))));
-            // It has ended, or is nobody's: the agent tells the far end when its socket is closed. What the kernel refuses here it refused before.
+            // It has ended, or has no owner: the agent resets the far end when the socket is closed. What the kernel refuses here it refused before.
             if let Some(engine) = self.engine() {
                 engine.stack().tcp_remove(id);
             }
@@ -433,32 +401,6 @@ impl<H: Host> Sockets<H> {
         }
         let due_ns = self.engine_ref()?.stack_ref().next_deadline()?;
         Some(Duration::from_nanos(due_ns.saturating_sub(self.time().exact_ns())))
-    }
-}
-
-/// Why a connection is to be given to the kernel that the stack says so of.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum ToRelease {
-    /// It cannot send.
-    Stuck(NeedsKernel),
-    /// Nothing of it comes by its port.
-    Unheard,
-    /// Long segments may not pass.
-    PathInDoubt,
-    /// It moves bulk.
-    Bulk,
-}
-
-impl ToRelease {
-    /// What weighs most, if anything.
-    pub(super) fn of(readiness: &TcpReadiness) -> Option<ToRelease> {
-        match readiness {
-            TcpReadiness { stuck: Some(reason), .. } => Some(ToRelease::Stuck(*reason)),
-            TcpReadiness { unheard: true, .. } => Some(ToRelease::Unheard),
-            TcpReadiness { path_in_doubt: true, .. } => Some(ToRelease::PathInDoubt),
-            TcpReadiness { is_bulk: true, .. } => Some(ToRelease::Bulk),
-            _ => None,
-        }
     }
 }
 

@@ -7,19 +7,11 @@
 use std::collections::HashSet;
 
 use rustix::process::Pid;
-use rustix::thread::gettid;
-
-use crate::config::Adopt;
-use crate::direct;
-use crate::host::Host;
-use crate::reason::Reason;
-use crate::sockets::Sockets;
-use crate::status::Counter;
 
 /// Calls that the kernel gets before a connection of another thread is tried again.
-const CALLS: u16 = 1024;
+pub(super) const CALLS_OF_ANOTHER: u16 = 1024;
 /// The same while nothing is carried.
-const CALLS_OF_SEVERAL: u16 = 8192;
+pub(super) const CALLS_OF_SEVERAL: u16 = 8192;
 /// A thread whose connections have no calls for so long leaves its place. Calls of others are held against its own for so long.
 const IDLE_NS: u64 = 100_000_000;
 const LONG_AGO_NS: u64 = 4 * IDLE_NS;
@@ -32,7 +24,7 @@ const SEVERAL_MOST_NS: u64 = 64_000_000_000;
 
 /// What a thread that wants a connection adopted is told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Told {
+pub(super) enum Told {
     /// It is the one.
     Adopt,
     /// Not now: another is the one.
@@ -65,14 +57,14 @@ struct Others {
 }
 
 impl Others {
-    /// A connection of theirs asks. What it is told by what calls they had, and the one thread.
+    /// A connection of other threads asks. The answer follows from the calls that they had, and that the one thread had.
     fn asks(&mut self, fd: i32, calls_served: u64, now_ns: u64) -> Told {
         // What happened in a long time says nothing of now.
         if self.since_ns == 0 || now_ns.saturating_sub(self.since_ns) > LONG_AGO_NS {
             (self.since_ns, self.served_before, self.calls) = (now_ns, calls_served, 0);
         }
         if !self.fds.insert(fd) {
-            self.calls += u64::from(CALLS);
+            self.calls += u64::from(CALLS_OF_ANOTHER);
         }
         if now_ns.saturating_sub(self.since_ns) < IDLE_NS {
             return Told::Another;
@@ -93,7 +85,7 @@ impl OneThread {
     }
 
     /// `calls_served`: of all connections that are carried; `None`: none is.
-    fn ask(&mut self, fd: i32, thread: Pid, calls_served: Option<u64>, now_ns: u64) -> Told {
+    pub(super) fn ask(&mut self, fd: i32, thread: Pid, calls_served: Option<u64>, now_ns: u64) -> Told {
         if now_ns < self.several_until_ns {
             return Told::Several;
         }
@@ -126,38 +118,6 @@ impl OneThread {
         (self.several_until_ns, self.thread) = (now_ns + self.several_for_ns, None);
         self.others = Others::default();
         Told::Several
-    }
-}
-
-impl<H: Host> Sockets<H> {
-    /// Whether a connection stays with the kernel for some calls, as other threads use connections too.
-    pub(super) fn stays_with_its_thread(&mut self, fd: i32) -> bool {
-        if self.config.adopt != Adopt::Auto {
-            return false;
-        }
-        let calls_served = self.streams.are_carried().then(|| self.page.counted(Counter::CallsServed));
-        let now_ns = self.time().exact_ns();
-        let calls = match self.streams.one_thread.ask(fd, gettid(), calls_served, now_ns) {
-            Told::Adopt => return false,
-            Told::Another => CALLS,
-            Told::Several => {
-                self.release_all_for_several();
-                CALLS_OF_SEVERAL
-            }
-        };
-        self.tell_attempt(fd);
-        self.tell_kept(fd, Some(Reason::OtherThread.into()));
-        direct::allow(fd, calls);
-        true
-    }
-
-    fn release_all_for_several(&mut self) {
-        self.drive_streams();
-        for carried in self.streams.fds() {
-            if self.release_where_routed(carried, Reason::OtherThread) {
-                direct::allow(carried, CALLS_OF_SEVERAL);
-            }
-        }
     }
 }
 
@@ -195,7 +155,7 @@ mod tests {
             assert_eq!(one.ask(3, thread(1), None, now_ns), Told::Adopt);
             assert_eq!(one.ask(4, thread(2), Some(0), now_ns + 1), Told::Another);
             now_ns += IDLE_NS + 1;
-            assert_eq!(one.ask(4, thread(2), Some(4 * u64::from(CALLS) - 1), now_ns), Told::Several);
+            assert_eq!(one.ask(4, thread(2), Some(4 * u64::from(CALLS_OF_ANOTHER) - 1), now_ns), Told::Several);
             assert_eq!(one.ask(3, thread(1), None, now_ns + several_for_ns - 1), Told::Several);
             now_ns += several_for_ns;
         }

@@ -1,10 +1,10 @@
 //! Bytes of connections: one attempt that never waits, and what is done between calls.
 
-use std::time::Duration;
-
 use nearwire_stack::{TcpCallError, TcpError};
 
-use super::change::{Next, ToRelease};
+use super::call::StreamCall;
+use super::change::Next;
+use super::to_release::ToRelease;
 use crate::direct;
 use crate::engine::Engine;
 use crate::epoll::Events;
@@ -12,24 +12,6 @@ use crate::host::Host;
 use crate::reason::Reason;
 use crate::sockets::{EngineState, Sockets};
 use crate::status::Counter;
-
-/// What became of an attempt to send or receive by a connection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum StreamCall<R> {
-    /// What came of it.
-    Done(R),
-    /// The kernel has the connection.
-    Kernel,
-    /// There is nothing to read, or no room.
-    WouldBlock {
-        /// O_NONBLOCK is set.
-        is_nonblocking: bool,
-        /// SO_RCVTIMEO or SO_SNDTIMEO.
-        timeout: Option<Duration>,
-    },
-    /// The call fails with this error.
-    Failed(i32),
-}
 
 impl<H: Host> Sockets<H> {
     /// Receives: `read` is lent what waits, in one piece or two, and says how many of these bytes are read, and what the call gives. All that has
@@ -240,8 +222,8 @@ impl<H: Host> Sockets<H> {
         self.streams.to_release.is_empty() && self.engine_ref().is_some_and(is_idle)
     }
 
-    /// Tells sets and threads what happened to connections. Before a connection is given back too: of what its sets had told the kernel's tell nothing, and
-    /// what came after that they have to tell.
+    /// Tells sets and threads what happened to connections. Also before a connection is released: the kernel's sets do not report what its
+    /// sets have reported, and have to report what came after that.
     #[inline]
     pub(super) fn raise_streams(&mut self) {
         while let Some(connection) = self.engine().and_then(|engine| engine.stack().take_ready()) {

@@ -4,9 +4,14 @@
 
 use std::net::SocketAddr;
 
+use nearwire_frames::FlowSocket;
+use nearwire_frames::steering::ExactFlow;
 use nearwire_stack::NeedsKernel;
+use nearwire_sys::tcp_repair;
 
-use super::change::{CALLS_UNTIL_TRIED_AGAIN, CONNECTION_TOKEN, NotAdopted};
+use super::CONNECTION_TOKEN;
+use super::hearing::Hearing;
+use super::not_adopted::{CALLS_UNTIL_TRIED_AGAIN, NotAdopted};
 use crate::config::Adopt;
 use crate::direct;
 use crate::engine::Engine;
@@ -16,6 +21,8 @@ use crate::reason::Reason;
 use crate::service::reach::is_local;
 use crate::sockets::{EngineState, Sockets};
 
+/// Calls that the kernel gets before it is asked again whether a frame came.
+const CALLS_BETWEEN: u16 = 1;
 /// More than this is not on its way at once when a flow is opened, but for bulk, which loses little by the kernel.
 const SLIPPED_MOST_BYTES: usize = 16 << 10;
 /// So long connections wait for an agent where this process may not have the kernel take them: one that a supervisor runs again is there by then.
@@ -133,6 +140,54 @@ impl<H: Host> Sockets<H> {
         if self.release_where_routed(fd, Reason::NotHeard) {
             self.streams.unheard += 1;
             self.allow_more_calls(fd);
+        }
+    }
+}
+
+impl<H: Host> Sockets<H> {
+    /// Asks whether a frame came by a port; the first time on it is listened for. `Ok`: one came.
+    pub(super) fn hears(&mut self, fd: i32, flow: ExactFlow, socket: FlowSocket) -> Result<(), NotAdopted> {
+        const YET: NotAdopted = NotAdopted::Yet { calls: CALLS_BETWEEN };
+        let received_segments = tcp_repair::facts(socket).map_err(|_| Reason::NotBound)?.received_segments;
+        match self.streams.hearing.get_mut(&fd).filter(|hearing| hearing.flow == flow) {
+            Some(hearing) => {
+                if std::mem::replace(&mut hearing.received_segments, received_segments) == received_segments {
+                    return Err(YET);
+                }
+            }
+            None => {
+                self.stop_hearing(fd);
+                self.streams.hearing.insert(fd, Hearing::of(flow, received_segments));
+            }
+        }
+        let heard = self.engine().ok_or(Reason::EngineFailed).and_then(|engine| engine.hears_connection(flow, socket));
+        let now_ns = self.time().exact_ns();
+        let is_missed = match (heard, self.streams.hearing.get_mut(&fd)) {
+            (Ok(Some(true)), _) => {
+                self.streams.hearing.remove(&fd);
+                return Ok(());
+            }
+            (Ok(Some(false)), Some(hearing)) => hearing.missed(now_ns),
+            // A port that rested is awake some ms later.
+            (Ok(_), _) => false,
+            (Err(reason), _) => {
+                self.streams.hearing.remove(&fd);
+                return Err(reason.into());
+            }
+        };
+        if is_missed {
+            self.stop_hearing(fd);
+            return Err(Reason::ComesElsewhere.into());
+        }
+        Err(YET)
+    }
+
+    /// It is not to be adopted any more. To listen has cost two questions to the agent: the next ones are listened for after more calls.
+    pub(super) fn stop_hearing(&mut self, fd: i32) {
+        let Some(hearing) = self.streams.hearing.remove(&fd) else { return };
+        self.was_not_worth_it();
+        if let Some(engine) = self.engine() {
+            engine.close_connection(hearing.flow);
         }
     }
 }

@@ -27,10 +27,10 @@ impl<H: Host> Sockets<H> {
     }
 
     fn give_back_as_far(&mut self, id: SocketId, by_child: bool, altered: Altered) {
-        // What has come besides is told.
+        // What has come meanwhile is reported.
         self.tell_of_shadows(&[]);
         let Some((socket, engine)) = self.with_engine(id) else { return };
-        // On its way still it is told once more when it is there.
+        // What is still on its way is reported when it has come.
         if requeue(socket, engine, altered) && socket.shadow.is_readable() {
             self.tell_of_shadows(&[id]);
             if by_child {

@@ -11,7 +11,8 @@ use nearwire_worth::cable_host::CableHost;
 use nearwire_worth::vary::{Bed, Planned, Variations, VaryError};
 
 use crate::args::bench::BenchArgs;
-use crate::commands::tune::{ask, in_use};
+use crate::commands::ask::ask;
+use crate::commands::tune::in_use;
 use crate::exit::{CANNOT, FAILED, Failure, OrExit, USAGE};
 
 /// The settings and values of each variation, as records have them.

@@ -1,14 +1,14 @@
 //! `nearwire tune apply`: writes all changes or none.
 
-use std::fmt::Write as _;
-
-use nearwire_host::change::{Applied, ApplyError, ApplyOptions, apply, put_in_order};
+use nearwire_host::change::{ApplyOptions, apply, put_in_order};
 use nearwire_host::journal::HostIdentity;
 use nearwire_sys::usage::{catch_every_interrupt, interrupted};
 
-use super::{Planned, ask, at, guard, journal_directory, open_journal, plan, unix_s};
+use super::applied::{done, failure};
+use super::{Planned, at, guard, journal_directory, open_journal, plan, unix_s};
 use crate::args::tune::ApplyArgs;
-use crate::exit::{self, Failure, OrExit, Outcome};
+use crate::commands::ask::ask;
+use crate::exit::{self, OrExit, Outcome};
 use crate::output;
 
 pub fn run(args: &ApplyArgs) -> Outcome {
@@ -33,31 +33,4 @@ pub fn run(args: &ApplyArgs) -> Outcome {
     let options = ApplyOptions { must_stop: &interrupted, ..ApplyOptions::strict(unix_s(), Some(profile)) };
     let applied = apply(&mut planned.host, &mut journal, changes, &options).map_err(failure)?;
     output::print_of_host(&done(&applied, &at(directory, source)))
-}
-
-pub(super) fn done(applied: &Applied, journal: &str) -> String {
-    let mut text = format!("\n{} written and read back.", applied.written.len());
-    // Writing to a string cannot fail.
-    let rounded = applied.written.iter().filter(|(change, effect)| !change.target.same(&change.wanted, effect));
-    for (change, effect) in rounded {
-        let _ = write!(text, "\n  {}: wanted {}, the host made it {effect}", change.id, change.wanted);
-    }
-    for (id, found, now) in &applied.moved {
-        let _ = write!(text, "\n  {id} changed with the others: it was {found} and is {now}");
-    }
-    for (change, why) in &applied.skipped {
-        let _ = write!(text, "\n  {} was left out: {}", change.id, why.cause);
-    }
-    let _ = writeln!(text, " To put everything back: nearwire tune revert{journal}");
-    text
-}
-
-pub(super) fn failure(error: ApplyError) -> Failure {
-    let code = match &error {
-        ApplyError::Conflict { .. } => exit::USAGE,
-        ApplyError::NotWritable { .. } | ApplyError::Journal(_) | ApplyError::BrokenOff => exit::CANNOT,
-        ApplyError::Moved { .. } | ApplyError::Failed { .. } => exit::FAILED,
-    };
-    let code = if interrupted() { exit::INTERRUPTED } else { code };
-    Failure { code, error: Some(error.into()) }
 }

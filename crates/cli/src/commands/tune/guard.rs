@@ -16,7 +16,7 @@ use nearwire_host::journal::HostIdentity;
 use nearwire_sys::usage::{interrupted, outlive_terminal};
 use serde_json::{Value, json};
 
-use super::apply::{done, failure};
+use super::applied::{done, failure};
 use super::{at, journal_directory, open_journal, unix_s};
 use crate::args::tune::{ApplyArgs, GuardArgs};
 use crate::commands::host_root;

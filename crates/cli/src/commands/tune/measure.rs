@@ -27,9 +27,10 @@ use nearwire_worth::subject::path::{PathOptions, Paths, PathsError};
 use nearwire_worth::switch::{Command, JournalSwitch, put_leftovers_back};
 use nearwire_worth::verdict::Strictness;
 
-use super::{ask, journal_directory, open_journal, unix_s, usage};
+use super::{journal_directory, open_journal, unix_s, usage};
 use crate::args::tune::MeasureArgs;
 use crate::args::{CableArg, CpuPair};
+use crate::commands::ask::ask;
 use crate::commands::bench::{cell_failure, cpus, lay};
 use crate::commands::progress::Progress;
 use crate::exit::{self, Failure, OrExit, Outcome};

@@ -7,8 +7,9 @@ use nearwire_host::change::{Outcome as Became, Permanent, RevertError, RevertOpt
 use nearwire_host::journal::{Damage, HostIdentity, Journal};
 use nearwire_sys::usage::ignore_requests_to_end;
 
-use super::{ask, journal_directory, open_journal, unix_s};
+use super::{journal_directory, open_journal, unix_s};
 use crate::args::tune::{PermanentArg, RevertArgs};
+use crate::commands::ask::ask;
 use crate::commands::host_root;
 use crate::exit::{self, Failure, OrExit, Outcome};
 use crate::output;

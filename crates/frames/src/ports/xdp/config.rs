@@ -131,7 +131,7 @@ pub struct XdpConfig {
     /// Slots of each receive ring, a power of two.
     pub rx_ring_slots: u32,
     /// Slots of the receive rings of each share ([`XdpPort::share`]), a power of two. What all rings of a queue hold together
-    /// should be fewer than `fill_frames`: who does not read its own keeps buffers from the others.
+    /// should be fewer than `fill_frames`: a share that does not read its ring keeps buffers from the others.
     ///
     /// [`XdpPort::share`]: super::XdpPort::share
     pub share_ring_slots: u32,

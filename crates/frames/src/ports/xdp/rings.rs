@@ -152,7 +152,7 @@ impl AddressRing {
         SharedRing { producer: &self.0.producer, consumer: &self.0.consumer, slots }
     }
 
-    /// The ring to fill, for one who is alone with it.
+    /// The fill ring, for a caller that has it alone.
     pub(super) fn alone(&self) -> ProducerRing<u64> {
         ProducerRing::of(self.0.again())
     }
@@ -257,7 +257,7 @@ impl<T: Copy> ProducerRing<T> {
         self.index.consumed()
     }
 
-    /// All that is pushed now, for who waits until the kernel has taken it.
+    /// What has been pushed until now, for a caller that waits until the kernel has taken it.
     pub(super) fn pushed_now(&self) -> Pushed {
         let Parts { consumer, mapping, .. } = self.parts.again();
         Pushed { end: self.position(), consumer, _mapping: mapping }

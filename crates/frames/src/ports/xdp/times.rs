@@ -2,7 +2,7 @@
 //!
 //! A port begins without. The program of a port with filters is ready to write a record in front of each frame
 //! ([`crate::xdp::stamps`]), and a word in a map says whether it does: a change of the word is a store, where a change of
-//! the program takes the kernel 7 to 17 ms and loses what is between the two. Who does not ask pays for a look at a word, 1 ns. Other
+//! the program takes the kernel 7 to 17 ms and loses what is between the two. A program that wants no times pays for one look at a word, 1 ns. Other
 //! programs, and all for the device's times, are changed.
 //!
 //! Only a NIC whose driver reports them ([`nearwire_sys::netdev::xdp_receive_metadata`]) has the device's times, in native and zero-copy

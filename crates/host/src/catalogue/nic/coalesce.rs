@@ -1,7 +1,7 @@
 //! When an interface raises its interrupts. Drivers answer 0 for what they do not have.
 
 use crate::catalogue::base;
-use crate::change::Stage;
+use crate::setting::Stage;
 use crate::setting::WordValues;
 use crate::{EthtoolFact, NicFact, ReadFrom, Reading, Setting};
 

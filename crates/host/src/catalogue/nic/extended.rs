@@ -3,7 +3,7 @@
 use nearwire_sys::ethtool::PrivateFlags;
 
 use crate::catalogue::base;
-use crate::change::Stage;
+use crate::setting::Stage;
 use crate::setting::{Persist, Value, WordValues};
 use crate::{Area, EthtoolFact, NetlinkFact, NicFact, ReadFrom, Reading, Setting};
 

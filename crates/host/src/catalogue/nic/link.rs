@@ -3,11 +3,11 @@
 use nearwire_sys::ethtool::{Duplex, Fec, LinkSettings, Pause, SoTimestamping, Timestamping};
 
 use crate::catalogue::base;
-use crate::change::Stage;
+use crate::setting::Stage;
 use crate::setting::{Disruption, Menu, Persist, Risk, Vendor, WordValues, Write};
 use crate::{Area, EthtoolFact, LinkFact, NicFact, ReadFrom, Reading, Setting};
 
-use super::text;
+use crate::read::text;
 
 const FACT: Setting = base::fact(Area::Nic).docs(&["ethtool(8)"]);
 const RESET: Setting = base::ethtool_with_reset().stage(Stage::Link);

@@ -1,7 +1,7 @@
 //! What the device or the kernel's last step does for the stack.
 
 use crate::catalogue::base;
-use crate::change::Stage;
+use crate::setting::Stage;
 use crate::{NicFact, ReadFrom, Setting};
 
 const ROW: Setting = base::ethtool()

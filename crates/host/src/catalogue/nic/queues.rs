@@ -1,7 +1,7 @@
 //! Rings, queues, and which queue and CPU a flow goes to.
 
 use crate::catalogue::base;
-use crate::change::Stage;
+use crate::setting::Stage;
 use crate::{Area, EthtoolFact, LinkFact, NicFact, ReadFrom, Reading, Setting};
 
 const RESET: Setting = base::ethtool_with_reset();

@@ -172,7 +172,7 @@ impl Table {
     }
 }
 
-/// Whether so long has passed since the last time; of several threads that ask one is told so.
+/// Whether so long has passed since the last time; of several threads that ask, one gets `true`.
 fn is_due(last: &AtomicU64, now_ms: u64, every_ms: u64) -> bool {
     let before = last.load(Relaxed);
     now_ms.abs_diff(before) >= every_ms && last.compare_exchange(before, now_ms, Relaxed, Relaxed).is_ok()

@@ -1,7 +1,6 @@
 //! What the output of a tool looks like, as data.
 
-use super::units::Unit;
-use crate::subject::Figure;
+use super::units::{Quantity, Unit};
 
 /// One tool whose output is understood.
 #[derive(Debug, PartialEq, Eq)]
@@ -53,17 +52,6 @@ pub enum Notation {
         /// Which column has which number.
         rules: &'static [Field],
     },
-}
-
-/// What a number of an output is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Quantity {
-    /// A figure of the run.
-    Figure(Figure),
-    /// How many messages, requests or transactions there were.
-    Messages,
-    /// How long the run took.
-    Elapsed,
 }
 
 /// A number in a text.

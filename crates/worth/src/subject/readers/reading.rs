@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use super::form::Quantity;
 use super::units::NumberError;
+use super::units::Quantity;
 use crate::subject::{Figure, Figures};
 
 /// Why an output of a known form holds no result.

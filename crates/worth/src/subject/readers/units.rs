@@ -1,7 +1,17 @@
 //! Numbers and units as tools print them.
 
-use super::form::Quantity;
 use crate::subject::Figure;
+
+/// What a number of an output is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Quantity {
+    /// A figure of the run.
+    Figure(Figure),
+    /// How many messages, requests or transactions there were.
+    Messages,
+    /// How long the run took.
+    Elapsed,
+}
 
 /// The unit of a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -13,7 +13,7 @@ use nearwire_worth::subject::{Subject, SubjectError};
 use super::candidates::Candidates;
 use super::{QUESTION, RUNS_OF_ROUND, Told, on_words, rounds, tell, text};
 use crate::args::tune::MeasureArgs;
-use crate::commands::tune::ask;
+use crate::commands::ask::ask;
 use crate::exit::{self, OrExit, Outcome};
 use crate::output;
 

@@ -2,7 +2,8 @@
 //! whole one (`lat`, which `--lat_percentiles=1` prints instead).
 
 use crate::subject::Figure::{BitsPerSecond, P50Ns, P99Ns, P999Ns, RatePerSecond};
-use crate::subject::readers::form::{Field, Form, Notation, Part, Quantity, Reader, Rule};
+use crate::subject::readers::form::{Field, Form, Notation, Part, Reader, Rule};
+use crate::subject::readers::units::Quantity;
 use crate::subject::readers::units::Unit;
 
 pub const READER: Reader = Reader {

@@ -1,7 +1,8 @@
 //! iperf3: what the receiver got.
 
 use crate::subject::Figure::BitsPerSecond;
-use crate::subject::readers::form::{Field, Form, Notation, Part, Quantity, Reader, Rule};
+use crate::subject::readers::form::{Field, Form, Notation, Part, Reader, Rule};
+use crate::subject::readers::units::Quantity;
 use crate::subject::readers::units::Unit;
 
 pub const READER: Reader = Reader {

@@ -2,7 +2,8 @@
 //! `-o`.
 
 use crate::subject::Figure::{BitsPerSecond, P50Ns, P99Ns, RatePerSecond};
-use crate::subject::readers::form::{Field, Form, Notation, Quantity, Reader, Rule};
+use crate::subject::readers::form::{Field, Form, Notation, Reader, Rule};
+use crate::subject::readers::units::Quantity;
 use crate::subject::readers::units::Unit;
 
 pub const READER: Reader = Reader {

@@ -2,7 +2,8 @@
 //! `--rate` is given: name it with an expression then.
 
 use crate::subject::Figure::RatePerSecond;
-use crate::subject::readers::form::{Form, Notation, Quantity, Reader, Rule};
+use crate::subject::readers::form::{Form, Notation, Reader, Rule};
+use crate::subject::readers::units::Quantity;
 use crate::subject::readers::units::Unit;
 
 pub const READER: Reader = Reader {

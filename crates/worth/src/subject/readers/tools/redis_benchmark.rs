@@ -1,7 +1,8 @@
 //! redis-benchmark. Its latency is the response time of a request, of a whole batch with `-P`.
 
 use crate::subject::Figure::{P50Ns, P99Ns, RatePerSecond};
-use crate::subject::readers::form::{Field, Form, Notation, Quantity, Reader, Rule};
+use crate::subject::readers::form::{Field, Form, Notation, Reader, Rule};
+use crate::subject::readers::units::Quantity;
 use crate::subject::readers::units::Unit;
 
 pub const READER: Reader = Reader {

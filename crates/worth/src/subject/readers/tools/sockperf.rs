@@ -1,7 +1,8 @@
 //! sockperf. Its latency is half of a round trip unless `--full-rtt` was given, as the summary says.
 
 use crate::subject::Figure::{BitsPerSecond, P50Ns, P99Ns, P999Ns, RatePerSecond};
-use crate::subject::readers::form::{Form, Notation, Quantity, Reader, Rule};
+use crate::subject::readers::form::{Form, Notation, Reader, Rule};
+use crate::subject::readers::units::Quantity;
 use crate::subject::readers::units::Unit;
 
 pub const READER: Reader = Reader {

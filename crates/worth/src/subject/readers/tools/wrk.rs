@@ -1,7 +1,8 @@
 //! wrk with `--latency`, and wrk2. Without that option there is the rate alone.
 
 use crate::subject::Figure::{P50Ns, P99Ns, P999Ns, RatePerSecond};
-use crate::subject::readers::form::{Form, Notation, Quantity, Reader, Rule};
+use crate::subject::readers::form::{Form, Notation, Reader, Rule};
+use crate::subject::readers::units::Quantity;
 use crate::subject::readers::units::Unit;
 
 pub const READER: Reader = Reader {
