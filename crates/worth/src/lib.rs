@@ -13,7 +13,7 @@
 //! * [`subject`]: what is run under both values, a path of `nearwire bench` or a command;
 //! * [`switch`]: values of a host, by way of its journal; [`cable_host`]: the host and the ends of a cable;
 //! * [`store`]: results by host, for `nearwire check`;
-//! * [`never`]: what is switched by neither;
+//! * [`mod@never`]: what is switched by neither;
 //! * [`vary`]: the values of `nearwire bench --vary`; [`noise`]: what disturbs the CPUs of a measurement.
 #![forbid(unsafe_code)]
 
