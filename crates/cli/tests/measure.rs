@@ -4,6 +4,8 @@
 #![allow(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
 
 mod common;
+#[path = "common/placebos.rs"]
+mod placebos;
 
 use std::fs;
 use std::path::Path;
@@ -12,6 +14,7 @@ use std::time::{Duration, Instant};
 
 use common::measuring::Place;
 use common::{assert_says, code, command, errors, kill, may_run, nearwire, text};
+use placebos::PLACEBOS;
 use rustix::process::Signal;
 use serde_json::Value;
 
@@ -113,30 +116,6 @@ fn planted_setting_is_found_with_its_sign_and_placebo_is_not() {
     let checked = text(&check.output().unwrap());
     assert!(checked.contains("worth") && checked.contains("udp/spin"), "{checked}");
 }
-
-/// Parameters of TCP, and others that no datagram of the ends comes to, each with another value than it is found with.
-const PLACEBOS: [(&str, &str); 20] = [
-    ("net.core.optmem_max", "65536"),
-    ("net.core.somaxconn", "1024"),
-    ("net.ipv4.tcp_adv_win_scale", "2"),
-    ("net.ipv4.tcp_autocorking", "false"),
-    ("net.ipv4.tcp_base_mss", "512"),
-    ("net.ipv4.tcp_comp_sack_delay_ns", "0"),
-    ("net.ipv4.tcp_congestion_control", "'reno'"),
-    ("net.ipv4.tcp_early_demux", "false"),
-    ("net.ipv4.tcp_limit_output_bytes", "1048576"),
-    ("net.ipv4.tcp_mtu_probing", "1"),
-    ("net.ipv4.tcp_notsent_lowat", "131072"),
-    ("net.ipv4.tcp_rmem", "'4096 65536 1048576'"),
-    ("net.ipv4.tcp_rto_min_us", "100000"),
-    ("net.ipv4.tcp_sack", "false"),
-    ("net.ipv4.tcp_slow_start_after_idle", "false"),
-    ("net.ipv4.tcp_timestamps", "0"),
-    ("net.ipv4.tcp_tso_win_divisor", "2"),
-    ("net.ipv4.tcp_wmem", "'4096 65536 1048576'"),
-    ("net.ipv4.udp_rmem_min", "8192"),
-    ("vm.zone_reclaim_mode", "1"),
-];
 
 #[test]
 fn of_twenty_settings_that_do_nothing_at_most_one_is_told_to_do_something() {

@@ -125,15 +125,6 @@ impl Tcp {
         self.is_unsettled = true;
     }
 
-    /// Whether nothing is to be sent, to be done or to be told.
-    #[inline]
-    fn is_idle(&self, now_ns: u64) -> bool {
-        self.queued.is_empty()
-            && self.announced.is_empty()
-            && self.stuck.is_empty()
-            && !self.wheel.may_have_expired(now_ns)
-    }
-
     /// A connection has sent what it could: its deadline stands in the wheel. One that moved back is left where it is; it is looked at when
     /// it comes. Once for all that a call and its segments did, as a deadline follows from a dozen fields.
     #[inline]

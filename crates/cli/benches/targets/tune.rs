@@ -1,11 +1,15 @@
 //! What the commands of tuning cost: `check` of this host and of a copy with many CPUs, and a whole `tune measure`.
 
+#[path = "../../tests/common/placebos.rs"]
+mod placebos;
+
 use std::fs;
 use std::path::Path;
 use std::process::{Command, ExitStatus, Stdio};
 use std::time::Instant;
 
 use nearwire_lab::host_tree::shapes;
+use placebos::PLACEBOS;
 use tempfile::TempDir;
 
 use crate::command::peak_kib;
@@ -19,29 +23,6 @@ const CALLS: usize = 21;
 const CALLS_OF_A_COPY: usize = 5;
 /// The copy with most CPUs.
 const LARGEST: &str = "x86-1024-cpus";
-/// Parameters that change nothing of what is measured, all but one those of the ends of a virtual cable.
-const MEASURED: [(&str, &str); 20] = [
-    ("net.core.optmem_max", "65536"),
-    ("net.core.somaxconn", "1024"),
-    ("net.ipv4.tcp_adv_win_scale", "2"),
-    ("net.ipv4.tcp_autocorking", "false"),
-    ("net.ipv4.tcp_base_mss", "512"),
-    ("net.ipv4.tcp_comp_sack_delay_ns", "0"),
-    ("net.ipv4.tcp_congestion_control", "'reno'"),
-    ("net.ipv4.tcp_early_demux", "false"),
-    ("net.ipv4.tcp_limit_output_bytes", "1048576"),
-    ("net.ipv4.tcp_mtu_probing", "1"),
-    ("net.ipv4.tcp_notsent_lowat", "131072"),
-    ("net.ipv4.tcp_rmem", "'4096 65536 1048576'"),
-    ("net.ipv4.tcp_rto_min_us", "100000"),
-    ("net.ipv4.tcp_sack", "false"),
-    ("net.ipv4.tcp_slow_start_after_idle", "false"),
-    ("net.ipv4.tcp_timestamps", "0"),
-    ("net.ipv4.tcp_tso_win_divisor", "2"),
-    ("net.ipv4.tcp_wmem", "'4096 65536 1048576'"),
-    ("net.ipv4.udp_rmem_min", "8192"),
-    ("vm.zone_reclaim_mode", "1"),
-];
 
 /// Prints the targets; true when all are met.
 pub fn judge() -> Result<bool, AnyError> {
@@ -114,7 +95,7 @@ fn archive(work: &Path) -> Result<String, AnyError> {
 /// As a user has it who names neither paths nor times.
 fn measure_s(work: &TempDir) -> Result<f64, AnyError> {
     let mut profile = "purpose = 'What measuring takes'\n".to_owned();
-    for (setting, value) in MEASURED {
+    for (setting, value) in PLACEBOS {
         profile += &format!(
             "[[wish]]\nsetting = '{setting}'\nequal = {value}\nreason = 'It is measured.'\nsource = 'targets'\n"
         );
@@ -129,9 +110,9 @@ fn measure_s(work: &TempDir) -> Result<f64, AnyError> {
     let took_s = began.elapsed().as_secs_f64();
     let measured: serde_json::Value = serde_json::from_slice(&fs::read(path("measured.json")).unwrap_or_default())?;
     let settings = measured["settings"].as_array().map_or(0, Vec::len);
-    if status.success() && settings == MEASURED.len() {
+    if status.success() && settings == PLACEBOS.len() {
         return Ok(took_s);
     }
-    Err(format!("nearwire tune measure ended with {status} and measured {settings} of {} settings", MEASURED.len())
+    Err(format!("nearwire tune measure ended with {status} and measured {settings} of {} settings", PLACEBOS.len())
         .into())
 }

@@ -172,7 +172,8 @@ impl Stack {
     #[inline]
     #[must_use]
     pub fn tcp_is_idle(&self, now_ns: u64) -> bool {
-        self.tcp.is_idle(now_ns)
+        let Tcp { queued, announced, stuck, wheel, .. } = &self.tcp;
+        queued.is_empty() && announced.is_empty() && stuck.is_empty() && !wheel.may_have_expired(now_ns)
     }
 
     fn segment(&mut self, index: u32, outgoing: Outgoing, now_ns: u64) -> Option<OutgoingSegment<'_>> {
