@@ -11,6 +11,9 @@ const CALLS: u64 = 400;
 /// At this rate, where there is a CPU for each end.
 const MANY_CALLS: u64 = 3000;
 const MANY_CALLS_PER_SECOND: u64 = 5000;
+/// The rate until the library's interface is open. A debug build takes 30 ms for that, and then sipp sends at once what fell due: at the full rate
+/// that is 150 messages, and the buffer of an end by the kernel has room for about 100.
+const FIRST_CALLS_PER_SECOND: u64 = 200;
 /// Where this machine does not carry that rate by the kernel: as many at once as a socket's buffer of the size that sipp asks for has room for
 /// the messages of. However long an end is kept from its CPU, what is lost is lost by the path.
 const CALLS_AT_ONCE: u64 = 40;
@@ -99,7 +102,9 @@ fn many_calls(sipp: &Found, accelerated: Accelerated, limit: Option<u64>) -> Out
     bed.wait_for_port(Side::Far, PORT);
     let _opened = bed.hold_open(Side::Near);
     let limit = limit.map_or_else(String::new, |limit| format!("-l {limit}"));
-    let rate = format!("-r {MANY_CALLS_PER_SECOND} {limit} -m {MANY_CALLS} -recv_timeout {GIVEN_UP_MS}");
+    let more = MANY_CALLS_PER_SECOND - FIRST_CALLS_PER_SECOND;
+    let rises = format!("-rate_increase {more} -rate_interval 200ms -rate_max {MANY_CALLS_PER_SECOND} -no_rate_quit");
+    let rate = format!("-r {FIRST_CALLS_PER_SECOND} {rises} {limit} -m {MANY_CALLS} -recv_timeout {GIVEN_UP_MS}");
     let calls = format!("-sn uac {far}:{PORT} -i {near} -p {} {rate} -nostdin", PORT + 1);
     let told = bed.start(Side::Near, sipp, &format!("{calls} -trace_stat -stf statistics")).end_and_tell();
     let table = fs::read_to_string(bed.path("statistics")).unwrap();
