@@ -122,7 +122,7 @@ pub use tables::{
 };
 pub use tcp::{
     AdoptError, BULK_CALL_BYTES, BULK_RECEIVED_BYTES, BULK_SENT_BYTES, CongestionControl, ConnectionId, ExportError,
-    Keepalive, OutgoingSegment, TcpCallError, TcpCounters, TcpError, TcpFacts, TcpInfo, TcpOptions, TcpReadiness,
+    Keepalive, OutgoingSegment, PreparedMessage, TcpCallError, TcpCounters, TcpError, TcpFacts, TcpInfo, TcpOptions, TcpReadiness,
     TcpRoundTrip, TcpTimestamp, TcpWindow,
 };
 pub use udp::{

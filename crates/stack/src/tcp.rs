@@ -8,7 +8,7 @@
 //!                 acknowledged.rs   delivered, round trip, losses, window     sender.rs, scoreboard.rs, rack.rs, recovery.rs, congestion.rs
 //!                 receive_buffer.rs payload, in order or early                receiver.rs: when it is acknowledged
 //!  calls    -> calls.rs: adopt, write, read, shut down, abort, export, remove
-//!                 bulk.rs: whether the kernel would be faster
+//!                 bulk.rs: whether the kernel would be faster; prepared.rs: a message whose frame was made before
 //!  time     -> wheel.rs: whose deadline has passed -> timers.rs
 //!  any of them -> output.rs: which segment is next -> transmit.rs, flow.rs: a frame, written into memory that a port lends
 //! ```
@@ -32,6 +32,7 @@ mod info;
 mod input;
 mod options;
 mod output;
+mod prepared;
 mod rack;
 mod ranges;
 mod receive_buffer;
@@ -59,6 +60,7 @@ pub use connection::TcpError;
 pub use facts::{AdoptError, ExportError, TcpFacts, TcpRoundTrip, TcpTimestamp, TcpWindow};
 pub use info::{TcpCounters, TcpInfo, TcpReadiness};
 pub use options::{Keepalive, TcpOptions};
+pub use prepared::PreparedMessage;
 pub use slab::ConnectionId;
 pub use transmit::OutgoingSegment;
 

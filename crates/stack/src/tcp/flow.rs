@@ -129,32 +129,65 @@ impl Ready {
         payload: (&[u8], &[u8]),
         per: PerDatagram,
     ) -> bool {
-        let (ip, transport) = (usize::from(self.ip_offset), usize::from(self.transport_offset));
-        let Some((headers, segment)) = frame.split_at_mut_checked(transport) else { return false };
-        headers.copy_from_slice(&self.bytes[..transport]);
-        let segment_bytes = segment.len() as u16;
-        let packet_bytes = segment_bytes + self.ip_bytes() as u16;
-        if self.is_v4 {
-            if let Some(header) = headers[ip..].first_chunk_mut() {
-                finish_v4(header, self.ip_addresses, tcp::PROTOCOL, packet_bytes, per);
-            }
-        } else if let Some(header) = headers[ip..].first_chunk_mut() {
-            finish_v6(header, tcp::PROTOCOL, packet_bytes, per);
-        }
-        let Ok(rest) = header.write(options, segment) else { return false };
         let (one, two) = payload;
-        if rest.len() != one.len() + two.len() {
+        let Some((segment, rest)) = self.lay_out(frame, header, options, one.len() + two.len(), per) else {
             return false;
-        }
-        let (first, second) = rest.split_at_mut(one.len());
+        };
+        let (first, second) = segment[rest..].split_at_mut(one.len());
         first.copy_from_slice(one);
         second.copy_from_slice(two);
-        let pseudo = self.pseudo.word(segment_bytes);
+        self.close(segment, per, |sum, segment| sum.bytes(segment));
+        true
+    }
+
+    /// As [`Self::write`], where the payload lies in the frame already. `payload_sum`: its sum, folded.
+    #[inline]
+    pub(crate) fn write_headers(
+        &self,
+        frame: &mut [u8],
+        header: TcpHeader,
+        options: &[u8],
+        payload_bytes: usize,
+        payload_sum: [u8; 2],
+        per: PerDatagram,
+    ) -> bool {
+        let Some((segment, rest)) = self.lay_out(frame, header, options, payload_bytes, per) else { return false };
+        self.close(segment, per, |sum, segment| sum.bytes(&segment[..rest]).bytes(&payload_sum));
+        true
+    }
+
+    /// Writes headers without the checksum; the segment, and where its payload begins.
+    #[inline]
+    fn lay_out<'f>(
+        &self,
+        frame: &'f mut [u8],
+        header: TcpHeader,
+        options: &[u8],
+        payload_bytes: usize,
+        per: PerDatagram,
+    ) -> Option<(&'f mut [u8], usize)> {
+        let (ip, transport) = (usize::from(self.ip_offset), usize::from(self.transport_offset));
+        let (headers, segment) = frame.split_at_mut_checked(transport)?;
+        headers.copy_from_slice(&self.bytes[..transport]);
+        let packet_bytes = segment.len() as u16 + self.ip_bytes() as u16;
+        if self.is_v4 {
+            finish_v4(headers[ip..].first_chunk_mut()?, self.ip_addresses, tcp::PROTOCOL, packet_bytes, per);
+        } else {
+            finish_v6(headers[ip..].first_chunk_mut()?, tcp::PROTOCOL, packet_bytes, per);
+        }
+        let rest_bytes = header.write(options, segment).ok()?.len();
+        let begins = segment.len() - rest_bytes;
+        (rest_bytes == payload_bytes).then_some((segment, begins))
+    }
+
+    /// Writes the checksum; `add` adds the segment to a sum.
+    #[inline]
+    fn close(&self, segment: &mut [u8], per: PerDatagram, add: impl FnOnce(Sum, &[u8]) -> Sum) {
+        let pseudo = self.pseudo.word(segment.len() as u16);
         let field = match per.checksum {
-            SendChecksum::Complete => pseudo.bytes(segment).checksum(),
+            SendChecksum::Complete => add(pseudo, segment).checksum(),
             SendChecksum::Partial | SendChecksum::None => pseudo.folded(),
         };
         segment[CHECKSUM_OFFSET..CHECKSUM_OFFSET + 2].copy_from_slice(&field);
-        true
     }
 }

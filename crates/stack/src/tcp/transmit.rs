@@ -5,6 +5,7 @@ use nearwire_wire::tcp::{CHECKSUM_OFFSET, Flags, HEADER_BYTES_MIN, TcpHeader};
 
 use super::connection::Connection;
 use super::flow::Ready;
+use super::prepared::PreparedMessage;
 use super::segment::{Outgoing, Purpose};
 use super::{ConnectionId, Tcp};
 use crate::Stack;
@@ -70,16 +71,44 @@ impl OutgoingSegment<'_> {
         }
     }
 
+    pub(super) const fn purpose(&self) -> Purpose {
+        self.outgoing.purpose
+    }
+
+    /// Whether nothing that was written comes behind it.
+    pub(super) fn is_end_of_written(&self) -> bool {
+        let end = self.outgoing.sequence + self.outgoing.payload_bytes;
+        self.tcp.connections.at(self.index).is_some_and(|connection| connection.sender.buffer.end() == end)
+    }
+
     /// Writes the frame into the first [`Self::len_bytes`] of `frame` and counts it as sent. Returns its length; 0: there was no room, and
     /// nothing was sent.
     #[inline]
     pub fn write(self, frame: &mut [u8]) -> usize {
+        self.write_by(frame, Ready::write)
+    }
+
+    /// As [`Self::write`], into a frame that has this message at its end already: headers alone are written. The segment is one that carries it
+    /// ([`Self::is_all_new`]).
+    #[inline]
+    pub fn write_headers(self, frame: &mut [u8], message: &PreparedMessage) -> usize {
+        self.write_by(frame, |ready, frame, header, options, _, per| {
+            ready.write_headers(frame, header, options, message.bytes().len(), message.sum(), per)
+        })
+    }
+
+    #[inline]
+    fn write_by(
+        self,
+        frame: &mut [u8],
+        write: impl FnOnce(&Ready, &mut [u8], TcpHeader, &[u8], (&[u8], &[u8]), PerDatagram) -> bool,
+    ) -> usize {
         let len_bytes = self.len_bytes();
         let Some(frame) = frame.get_mut(..len_bytes) else { return 0 };
         let Some(connection) = self.tcp.connections.at_mut(self.index) else { return 0 };
         let Some(ready) = connection.flow.ready() else { return 0 };
         let payload = connection.sender.buffer.slices(self.outgoing.sequence, self.outgoing.payload_bytes);
-        if !ready.write(frame, self.header, &self.options[..self.options_bytes], payload, self.per) {
+        if !write(ready, frame, self.header, &self.options[..self.options_bytes], payload, self.per) {
             return 0;
         }
         let family = if ready.is_v4 { Family::V4 } else { Family::V6 };
@@ -219,7 +248,7 @@ impl Tcp {
 
     /// Finds the way anew; `false`: there is none that this stack could take.
     #[cold]
-    fn find_way(&mut self, index: u32, tables: &mut Tables) -> bool {
+    pub(super) fn find_way(&mut self, index: u32, tables: &mut Tables) -> bool {
         let Some(connection) = self.connections.at_mut(index) else { return false };
         let (tuple, scope) = (connection.tuple, connection.scope);
         match connection.flow.resolve(tables, tuple, scope) {

@@ -7,6 +7,7 @@ mod acceptance;
 mod acknowledging;
 mod congestion;
 mod ending;
+mod prepared;
 mod recovery;
 mod script;
 mod sending;
