@@ -12,7 +12,7 @@ pub mod give_back;
 mod holders;
 pub mod life;
 pub mod message;
-mod packet_path;
+pub mod packet_path;
 pub mod ports;
 pub mod rights;
 pub mod server;

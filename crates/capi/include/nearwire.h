@@ -1,5 +1,5 @@
 /*
- * nearwire.h - Ethernet frames past the kernel's network stack, for C and C++ programs
+ * nearwire.h - Ethernet frames and TCP connections past the kernel's network stack, for C and C++ programs
  *
  * SPDX-License-Identifier: MIT OR Apache-2.0
  *
@@ -395,6 +395,124 @@ int nearwire_flow_hash(nearwire_port *port);
  * `ethtool -X IF` do it.
  */
 int nearwire_set_flow_hash(nearwire_port *port, uint32_t function);
+
+/* ---------------------------------------------------------------- TCP connections */
+
+/*
+ * The kernel makes and ends connections; in between a port can carry them: what is sent and received goes past the kernel.
+ *
+ *     fd = socket(...); connect(fd, ...);           or accept()
+ *     nearwire_tcp_adopt(port, fd, NULL);           from here on calls name the port and the fd
+ *     nearwire_tcp_load(port, fd, 0, order, sizeof order);
+ *     nearwire_tcp_trigger_patched(port, fd, 0, offset, price, sizeof price);
+ *     nearwire_tcp_release(port, fd);               the kernel goes on: send(), recv(), close()
+ *
+ * A loaded message lies in a frame, its checksum is known; a trigger writes headers and sends it with one kick. It is TCP as any
+ * other: it counts against the windows of both ends, waits for an earlier message, and is sent again when it is lost.
+ *
+ * Between adoption and release the fd is used with these functions alone, and stays open. Timers and acknowledgements run within
+ * calls on the port: a program that makes none for some milliseconds calls nearwire_tcp_poll(). A process that is killed
+ * leaves a connection of which the far end learns when it next sends. Adoption needs CAP_NET_ADMIN. Not heard are routers that
+ * say a path takes shorter packets than the connection has sent until then.
+ *
+ * Frames of connections are not given by nearwire_receive(), which takes them in as it finds them. Every function below returns
+ *   -ENOENT       the port carries no such connection
+ *   -EHOSTUNREACH it has no way by this port any more; release it
+ *   -ECONNRESET, -ETIMEDOUT, -EPIPE  it has ended, as by send(2) and recv(2); release it
+ */
+
+/** How a connection is to be carried. Zero is the default everywhere. */
+struct nearwire_tcp_options {
+    uint32_t size;     /**< sizeof(struct nearwire_tcp_options) */
+    uint32_t slots;    /**< messages that can be loaded; each takes one of the port's slots. 0 is 4 */
+    uint64_t reserved; /**< 0 */
+};
+
+#define NEARWIRE_TCP_OPTIONS_INIT { (uint32_t)sizeof(struct nearwire_tcp_options), 0, 0 }
+
+/**
+ * Takes an established connection from the kernel, with the bytes that wait in it, and the options that are set (TCP_NODELAY,
+ * TCP_CORK, SO_KEEPALIVE, TCP_USER_TIMEOUT, buffers, IP_TOS, IP_TTL). `options` may be NULL.
+ *   -EEXIST       the port carries it already
+ *   -ENOTCONN     it is not connected, or one end has closed it
+ *   -EPROTONOSUPPORT  it is not TCP
+ *   -ENOTSUP      the port cannot carry connections (AF_PACKET, NEARWIRE_TAKE_ALL, fewer queues than the device receives on), or
+ *                 the connection has something that only the kernel does (ECN, urgent data, SO_TIMESTAMP, TLS, NAT, IPsec);
+ *                 nearwire_last_error() says what
+ *   -EHOSTUNREACH it is sent by another interface, or its next hop is not known: let the kernel send something first
+ */
+int nearwire_tcp_adopt(nearwire_port *port, int fd, const struct nearwire_tcp_options *options);
+
+/**
+ * Gives the connection back to the kernel, with what waits to be read and sent. A connection that the far end has closed is ended
+ * instead: the fd is good for close(2) alone. nearwire_close() releases all.
+ *   -ECONNABORTED  the kernel did not take it back: it is lost
+ */
+int nearwire_tcp_release(nearwire_port *port, int fd);
+
+/**
+ * Takes up to `length` bytes to send, and sends what may be sent now. Returns how many were taken. `flags`: 0 or
+ * NEARWIRE_TRANSMIT_MORE, with which a piece of a segment waits for the next send.
+ *   -EAGAIN       there is no room now
+ */
+int nearwire_tcp_send(nearwire_port *port, int fd, const void *data, size_t length, unsigned flags);
+
+/**
+ * Copies up to `capacity` bytes that came, and returns how many; 0: the far end has sent all. `timeout_ns`: 0 looks once, -1
+ * waits for ever.
+ *   -EAGAIN       none came in time
+ *   -ENOMSG       a frame of a filter came first: take it with nearwire_receive()
+ *   -EBADFD       a frame is lent
+ *   -EINTR        a signal came (NEARWIRE_WAIT_SLEEP)
+ */
+int nearwire_tcp_receive(nearwire_port *port, int fd, void *buffer, size_t capacity, int64_t timeout_ns);
+
+/**
+ * Lays a message of `length` bytes out in slot `slot` of the connection, over what was there.
+ *   -EAGAIN       the frame of the slot is still being sent
+ *   -EMSGSIZE     the message is empty, or longer than a segment
+ *   -ERANGE       there is no such slot
+ *   -ENOSPC       the port has no slot left (nearwire_options.slots)
+ */
+int nearwire_tcp_load(nearwire_port *port, int fd, uint32_t slot, const void *message, size_t length);
+
+/**
+ * Sends the message in a slot, whole or not at all.
+ *   -EAGAIN       there is no room for it now
+ *   -ENOENT       nothing is loaded
+ */
+int nearwire_tcp_trigger(nearwire_port *port, int fd, uint32_t slot);
+
+/**
+ * Overwrites `length` bytes of the message from `offset` on, which stay, and sends it.
+ *   -EMSGSIZE     offset and length are not within the message
+ */
+int nearwire_tcp_trigger_patched(nearwire_port *port, int fd, uint32_t slot, size_t offset, const void *bytes,
+                                 size_t length);
+
+/**
+ * Does what is due for all connections of the port: acknowledgements, retransmissions, what the kernel says of the network.
+ * `*due_ns`, where it is not NULL: in how many nanoseconds it is to be called next, -1 for no time.
+ */
+int nearwire_tcp_poll(nearwire_port *port, int64_t *due_ns);
+
+/** Figures of a connection since its adoption. */
+struct nearwire_tcp_info {
+    uint32_t size;                   /**< sizeof(struct nearwire_tcp_info), set by the caller */
+    uint32_t segment_bytes;          /**< largest payload of a segment */
+    uint64_t smoothed_round_trip_ns; /**< 0: nothing was measured */
+    uint64_t retransmitted_segments; /**< sent again */
+    uint64_t prepared_messages;      /**< triggered, and sent in the frame that they were laid out in */
+    uint64_t written_messages;       /**< triggered, and sent as by nearwire_tcp_send(): behind others, or the frame was not free */
+    uint32_t unacknowledged_bytes;   /**< sent, and not acknowledged yet */
+    uint32_t unsent_bytes;           /**< taken, and not sent yet */
+    uint32_t unread_bytes;           /**< came, and not received yet */
+    uint32_t send_window_bytes;      /**< what the far end takes */
+};
+
+#define NEARWIRE_TCP_INFO_INIT { (uint32_t)sizeof(struct nearwire_tcp_info), 0, 0, 0, 0, 0, 0, 0, 0, 0 }
+
+int nearwire_tcp_info(nearwire_port *port, int fd, struct nearwire_tcp_info *info);
 
 /* ---------------------------------------------------------------- facts and counters */
 

@@ -107,6 +107,25 @@ structures! {
         send_refused_frames: u64,
         kicks: u64,
     }
+    /// `struct nearwire_tcp_options`.
+    TcpOptions = "nearwire_tcp_options" {
+        size: u32,
+        slots: u32,
+        reserved: u64,
+    }
+    /// `struct nearwire_tcp_info`.
+    TcpInfo = "nearwire_tcp_info" {
+        size: u32,
+        segment_bytes: u32,
+        smoothed_round_trip_ns: u64,
+        retransmitted_segments: u64,
+        prepared_messages: u64,
+        written_messages: u64,
+        unacknowledged_bytes: u32,
+        unsent_bytes: u32,
+        unread_bytes: u32,
+        send_window_bytes: u32,
+    }
     /// `struct nearwire_facts`.
     Facts = "nearwire_facts" {
         size: u32,

@@ -10,6 +10,7 @@ use nearwire_frames::PreparedFrame;
 use nearwire_frames::ports::packet::PacketPort;
 use nearwire_frames::ports::xdp::XdpPort;
 
+use crate::carrying::Carrying;
 use crate::fault::{self, Fault};
 
 /// An open port of either kind.
@@ -39,8 +40,32 @@ pub(crate) struct State {
     pub(crate) sleeps: bool,
     /// The frame in each slot of the API.
     pub(crate) slots: Vec<Option<PreparedFrame>>,
+    /// How many filters the caller has added.
+    pub(crate) filters: usize,
+    /// The connections of the port, once it has had one.
+    pub(crate) carrying: Option<Box<Carrying>>,
     /// A call panicked: the port may be in any state.
     pub(crate) broken: bool,
+}
+
+impl State {
+    pub(crate) fn set_filters(&mut self, filters: usize) {
+        self.filters = filters;
+        if let Some(carrying) = &mut self.carrying {
+            carrying.has_filters = filters > 0;
+        }
+    }
+}
+
+impl Drop for State {
+    /// The kernel goes on with the connections.
+    fn drop(&mut self) {
+        if let (Some(carrying), OpenPort::Xdp(port)) = (&mut self.carrying, &mut self.port)
+            && !self.broken
+        {
+            carrying.release_all(port);
+        }
+    }
 }
 
 /// `nearwire_port`.

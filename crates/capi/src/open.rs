@@ -143,6 +143,8 @@ fn state(port: OpenPort, interface: &str, options: &Options) -> State {
         interface: interface.to_owned(),
         sleeps: options.waiting == WAIT_SLEEP,
         slots: vec![None; slots as usize],
+        filters: 0,
+        carrying: None,
         broken: false,
     }
 }

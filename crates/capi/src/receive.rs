@@ -7,10 +7,10 @@ use nearwire_frames::{LentFrame, RawPort, Stamp, TimeSource};
 
 use crate::abi::{self, FrameInfo};
 use crate::fault::Fault;
-use crate::handle::{self, Port, State, with_port};
+use crate::handle::{self, OpenPort, Port, State, with_port};
 
 /// Looks at an empty ring between two at the clock, which costs as much as five of them.
-const LOOKS_PER_CLOCK: u32 = 64;
+pub(crate) const LOOKS_PER_CLOCK: u32 = 64;
 
 /// See `nearwire.h`.
 ///
@@ -106,12 +106,7 @@ fn number(source: TimeSource) -> u32 {
 /// # Safety
 /// `info` is NULL or a structure as long as it says, for writing.
 unsafe fn next(state: &mut State, timeout_ns: i64, info: *mut FrameInfo) -> Result<Option<LentFrame<'_>>, Fault> {
-    if timeout_ns < -1 {
-        return Err(Fault::new(
-            EINVAL,
-            format!("receive: a timeout of {timeout_ns} ns; wanted: -1 (for ever), 0 or more"),
-        ));
-    }
+    check_timeout(timeout_ns)?;
     if !info.is_null() {
         // A wrong size is found before a frame is taken.
         // SAFETY: as the caller promises.
@@ -133,6 +128,16 @@ unsafe fn next(state: &mut State, timeout_ns: i64, info: *mut FrameInfo) -> Resu
     Ok(frame)
 }
 
+/// Refuses what is no time to wait.
+pub(crate) fn check_timeout(timeout_ns: i64) -> Result<(), Fault> {
+    match timeout_ns {
+        -1.. => Ok(()),
+        _ => {
+            Err(Fault::new(EINVAL, format!("receive: a timeout of {timeout_ns} ns; wanted: -1 (for ever), 0 or more")))
+        }
+    }
+}
+
 fn now() -> Stamp {
     let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     Stamp { time_ns: since_1970.as_nanos() as u64, source: TimeSource::Program }
@@ -140,7 +145,7 @@ fn now() -> Stamp {
 
 /// Looks until a frame is lent. `false`: none came in time.
 fn wait(state: &mut State, timeout_ns: i64) -> Result<bool, Fault> {
-    if with_port!(&mut state.port, port => port.lend())?.is_some() {
+    if lend(state)? {
         return Ok(true);
     }
     if timeout_ns == 0 {
@@ -155,11 +160,13 @@ fn wait(state: &mut State, timeout_ns: i64) -> Result<bool, Fault> {
             return Ok(false);
         }
         if state.sleeps {
-            with_port!(&state.port, port => port.wait(left)).map_err(|error| interrupted(&state.interface, &error))?;
+            let due = state.carrying.as_mut().and_then(|carrying| carrying.due_in());
+            let most = [left, due].into_iter().flatten().min();
+            with_port!(&state.port, port => port.wait(most)).map_err(|error| interrupted(&state.interface, &error))?;
         }
         let looks = if state.sleeps { 1 } else { LOOKS_PER_CLOCK };
         for _ in 0..looks {
-            if with_port!(&mut state.port, port => port.lend())?.is_some() {
+            if lend(state)? {
                 return Ok(true);
             }
             std::hint::spin_loop();
@@ -167,6 +174,15 @@ fn wait(state: &mut State, timeout_ns: i64) -> Result<bool, Fault> {
     }
 }
 
-fn interrupted(interface: &str, error: &std::io::Error) -> Fault {
+/// Looks once. Frames of the port's connections are taken in.
+#[inline]
+fn lend(state: &mut State) -> Result<bool, Fault> {
+    if let (Some(carrying), OpenPort::Xdp(port)) = (&mut state.carrying, &mut state.port) {
+        return carrying.lend(port);
+    }
+    Ok(with_port!(&mut state.port, port => port.lend())?.is_some())
+}
+
+pub(crate) fn interrupted(interface: &str, error: &std::io::Error) -> Fault {
     Fault::new(error.raw_os_error().unwrap_or(libc::EIO), format!("wait for a frame on {interface}: {error}"))
 }

@@ -107,6 +107,7 @@ fn add(state: &mut State, filters: &[Filter]) -> Result<c_int, Fault> {
             return Err(error.into());
         }
     }
+    state.set_filters(state.filters + filters.len());
     Ok(0)
 }
 
@@ -120,6 +121,7 @@ fn remove(state: &mut State, filters: &[Filter]) -> Result<c_int, Fault> {
             return Err(error.into());
         }
     }
+    state.set_filters(state.filters.saturating_sub(filters.len()));
     Ok(0)
 }
 

@@ -8,7 +8,7 @@ use crate::fault::Fault;
 use crate::handle::{self, Port, State, with_port};
 
 const TRANSMIT_WARM: c_uint = 1;
-const TRANSMIT_MORE: c_uint = 2;
+pub(crate) const TRANSMIT_MORE: c_uint = 2;
 
 /// See `nearwire.h`.
 ///

@@ -4,15 +4,16 @@
 
 mod common;
 
-use std::io::{BufRead, BufReader};
-use std::net::UdpSocket;
+use std::io::{BufRead, BufReader, Read as _, Write as _};
+use std::net::{IpAddr, TcpListener, TcpStream, UdpSocket};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use common::{Built, Linking, namespace_or_skip, said, succeeds};
 use nearwire_frames::interface::InterfaceFacts;
-use nearwire_lab::Namespace;
+use nearwire_lab::{Cable as _, Namespace, VirtualCable, VirtualCableOptions, made_or_skip};
 
 /// AUTO, PACKET, XDP_NATIVE, XDP_GENERIC.
 const MODES: [&str; 4] = ["0", "2", "4", "5"];
@@ -52,6 +53,60 @@ fn wrong_use_is_refused_with_the_documented_values() {
     let program = built.program("tests/c/misuse.c", Linking::Shared);
     let ran = namespace.enter(|| Command::new(&program).arg("nw0").output().unwrap()).unwrap();
     assert_eq!(said(&ran), "OK\n");
+}
+
+/// Echoes what comes on a connection. "quit" is its last; a datagram goes to port 7000 before "udp!".
+fn echo(mut stream: TcpStream) {
+    let mut bytes = vec![0; 1 << 16];
+    while let Ok(count @ 1..) = stream.read(&mut bytes) {
+        if bytes.starts_with(b"udp!") {
+            let (own, peer) = (stream.local_addr().unwrap(), stream.peer_addr().unwrap());
+            let socket = UdpSocket::bind((own.ip(), 0)).unwrap();
+            socket.send_to(b"datagram", (peer.ip(), 7000)).unwrap();
+        }
+        if stream.write_all(&bytes[..count]).is_err() || bytes.starts_with(b"quit") {
+            return;
+        }
+        bytes[..4].fill(0);
+    }
+}
+
+#[test]
+fn connection_adopted_carries_prepared_messages_and_is_the_kernels_again() {
+    let Some(built) = Built::or_skip() else { return };
+    let Some(cable) = made_or_skip(VirtualCable::lay(VirtualCableOptions::default())) else { return };
+    let program = built.program("tests/c/tcp.c", Linking::Shared);
+    let (near, far) = (cable.near(), cable.far());
+    for address in [IpAddr::from(far.ipv4), IpAddr::from(far.ipv6)] {
+        let listener = far.namespace.enter(|| TcpListener::bind((address, 0)).unwrap()).unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let namespace = far.namespace.clone();
+        let serve = move || listener.incoming().flatten().for_each(|stream| drop(thread::spawn(|| echo(stream))));
+        thread::spawn(move || namespace.enter(serve));
+        // XDP_NATIVE and XDP_GENERIC; spinning and sleeping.
+        let ways = [("5", "0"), ("4", "1"), ("5", "1")];
+        for (mode, waiting) in &ways[..if address.is_ipv4() { 3 } else { 1 }] {
+            let mut command = Command::new(&program);
+            command.args([near.interface.as_str(), &address.to_string(), &port.to_string(), mode, waiting]);
+            let ran = near.namespace.enter(|| command.output().unwrap()).unwrap();
+            assert_eq!(said(&ran), "OK\n", "{address}, mode {mode}, waiting {waiting}");
+        }
+    }
+}
+
+#[test]
+fn example_of_orders_measures_the_three_ways_on_one_connection() {
+    let Some(built) = Built::or_skip() else { return };
+    let Some(cable) = made_or_skip(VirtualCable::lay(VirtualCableOptions::default())) else { return };
+    let program = built.program("examples/order.c", Linking::Shared);
+    let (near, far) = (cable.near(), cable.far());
+    let address = far.ipv4.to_string();
+    let (mut server, _) = start(&far.namespace, &program, &["serve", &address, "9000"]);
+    let orders = || Command::new(&program).args([&near.interface, &address, "9000", "1"]).output().unwrap();
+    let told = said(&near.namespace.enter(orders).unwrap());
+    let ways: Vec<_> = told.lines().filter_map(|line| line.split_whitespace().next()).collect();
+    assert_eq!(ways, ["kernel", "nearwire_tcp_send", "nearwire_tcp_trigger_patched"], "{told}");
+    assert!(server.wait().unwrap().success());
 }
 
 /// Starts a program in the namespace and gives its first line.

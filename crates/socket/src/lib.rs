@@ -79,5 +79,5 @@ pub use sleepers::set::EndOfSleep;
 pub use sleepers::{Thread, WaitsFor};
 pub use socket::ShadowSaid;
 pub use sockets::Sockets;
-pub use streams::{Adoption, Pace, StreamCall, StreamsDue};
+pub use streams::{Adoption, Pace, StreamCall, StreamsDue, options_of_connection};
 pub use transfer::{Delivery, News, Receive, SleepDescriptors};

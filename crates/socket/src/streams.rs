@@ -45,6 +45,7 @@ use options::StreamOptions;
 
 pub use call::StreamCall;
 pub use due::{Pace, StreamsDue};
+pub use options::options_of_connection;
 
 /// This bit of a shadow's token in the watch says that it belongs to a connection; the other bits are its fd.
 const CONNECTION_TOKEN: u32 = 1 << 31;

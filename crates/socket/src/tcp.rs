@@ -7,6 +7,8 @@
 //! [`Carried::release`]. A frame that passed the steering table before the flow stood there comes to the shadow, which acknowledges it:
 //! [`Carried::merge_slipped`] gives its bytes to the stack.
 
+pub mod carrier;
+
 use std::os::fd::AsFd;
 
 use nearwire_agent::adoption::{self, AdoptionError, Connection, Privileged, Privileges, Set};

@@ -122,8 +122,8 @@ pub use tables::{
 };
 pub use tcp::{
     AdoptError, BULK_CALL_BYTES, BULK_RECEIVED_BYTES, BULK_SENT_BYTES, CongestionControl, ConnectionId, ExportError,
-    Keepalive, OutgoingSegment, PreparedMessage, TcpCallError, TcpCounters, TcpError, TcpFacts, TcpInfo, TcpOptions, TcpReadiness,
-    TcpRoundTrip, TcpTimestamp, TcpWindow,
+    Keepalive, OutgoingSegment, PreparedMessage, TcpCallError, TcpCounters, TcpError, TcpFacts, TcpInfo, TcpOptions,
+    TcpReadiness, TcpRoundTrip, TcpTimestamp, TcpWindow,
 };
 pub use udp::{
     BindError, ConnectError, Datagram, EndpointId, FamilyOptions, MembershipError, MovedEndpoint, MulticastInterface,

@@ -11,14 +11,13 @@
 
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::OwnedFd;
-use std::time::{Duration, Instant};
 
 use nearwire_frames::PortError;
 use nearwire_frames::port::Port;
 use nearwire_frames::steering::{ExactFlow, Filter, Transport};
 use nearwire_socket::tcp::Carried;
-use nearwire_stack::{PortId, ReceiveChecksum, Stack, TcpCallError, TcpOptions, Verdict};
-use nearwire_sys::tsc::PacedClock;
+use nearwire_socket::tcp::carrier::Carrier;
+use nearwire_stack::{TcpCallError, TcpOptions};
 use rustix::net::getsockname;
 
 use super::bypass::{CableLink, FlowPort, Station};
@@ -26,9 +25,6 @@ use super::frame::port_remarks;
 use super::socket::{POLLS_PER_CLOCK_READ, join, open_socket};
 use super::{EndAddress, LocalEnd, Path, PathError, Role, Setup};
 use crate::endpoint::{Arrival, Deadline, Endpoint, EndpointError, Remark};
-
-/// How long an end that closes last waits for the far end to hear of it.
-const CLOSING_MOST: Duration = Duration::from_millis(100);
 
 /// An end that has its port and a socket that is not connected yet.
 pub struct TcpBypassPath<P> {
@@ -71,55 +67,27 @@ impl<P: FlowPort> Path for TcpBypassPath<P> {
         let own = getsockname(&shadow).and_then(SocketAddr::try_from);
         let own = Station { address: own.map_err(PathError::io("read the socket's own address"))?, ..self.own };
         let (stack, attached) = self.link.stack(u64::from(self.setup.token), own, peer);
-        let way = Way { stack, attached, link: self.link, port: self.port, clock: PacedClock::default() };
+        // The kernel makes and ends connections, and on a virtual cable leaves sums to a card.
+        let way = Way { carrier: Carrier::new(stack, attached, self.link.is_virtual), port: self.port };
         TcpBypassEndpoint::adopt(way, shadow, [own, peer], self.setup.size_bytes as usize)
     }
 }
 
 /// A port under a stack.
 struct Way<P> {
-    stack: Stack,
-    attached: PortId,
-    link: CableLink,
+    carrier: Carrier,
     port: P,
-    clock: PacedClock,
 }
 
 impl<P: Port> Way<P> {
-    /// Takes a frame in, if there is one; whether it was of a connection.
     #[inline]
     fn look(&mut self) -> Result<bool, PortError> {
-        let Way { stack, attached, link, port, clock } = self;
-        // The kernel makes and ends connections, and on a virtual cable leaves sums to a card.
-        let checksum = if link.is_virtual { ReceiveChecksum::VerifyOrPartial } else { ReceiveChecksum::Verify };
-        let verdict = port.receive(|frame| {
-            stack.tcp_time(clock.now_ns());
-            let arrival = nearwire_stack::Arrival { port: *attached, frame, received_ns: 0, device_ns: 0, checksum };
-            stack.receive(&arrival, |_, _| nearwire_stack::Take::Consumed)
-        })?;
-        Ok(matches!(verdict, Some(Verdict::Segment { .. })))
-    }
-
-    /// Sends what is due, as far as the port has room.
-    #[inline]
-    fn transmit(&mut self) -> Result<(), PortError> {
-        let now_ns = self.clock.now_ns();
-        self.transmit_at(now_ns)
+        self.carrier.look(&mut self.port)
     }
 
     #[inline]
-    fn transmit_at(&mut self, now_ns: u64) -> Result<(), PortError> {
-        let mut has_queued = false;
-        while let Some(segment) = self.stack.poll_transmit(now_ns) {
-            let queued = self.port.queue_with(segment.len_bytes(), |frame| {
-                segment.write(frame);
-            })?;
-            if !queued {
-                break;
-            }
-            has_queued = true;
-        }
-        if has_queued { self.port.flush() } else { Ok(()) }
+    fn transmit(&mut self, now_ns: u64) -> Result<(), PortError> {
+        self.carrier.transmit(&mut self.port, now_ns)
     }
 }
 
@@ -145,7 +113,8 @@ impl<P: FlowPort> TcpBypassEndpoint<P> {
         let flow = Filter::Exact(ExactFlow::between(Transport::Tcp, own.address, peer.address));
         way.port.take(flow)?;
         let options = TcpOptions { no_delay: true, ..TcpOptions::default() };
-        let carried = Carried::adopt(&shadow, &mut way.stack, options, way.clock.now_ns())?;
+        let now_ns = way.carrier.now_ns();
+        let carried = Carried::adopt(&shadow, &mut way.carrier.stack, options, now_ns)?;
         let (message, buffer) = (vec![0x5a; size_bytes], vec![0; size_bytes]);
         Ok(TcpBypassEndpoint { way, carried: Some(carried), flow, shadow, message, buffer, filled_bytes: 0 })
     }
@@ -158,7 +127,7 @@ impl<P: FlowPort> TcpBypassEndpoint<P> {
     #[inline]
     fn read(&mut self) -> Result<Option<Arrival>, EndpointError> {
         let Some(carried) = &self.carried else { return Err(EndpointError::Closed) };
-        match self.way.stack.tcp_read(carried.id(), &mut self.buffer[self.filled_bytes..]) {
+        match self.way.carrier.stack.tcp_read(carried.id(), &mut self.buffer[self.filled_bytes..]) {
             Ok(0) => return Err(EndpointError::Closed),
             Ok(bytes) => self.filled_bytes += bytes,
             Err(TcpCallError::WouldBlock) => return Ok(None),
@@ -177,24 +146,12 @@ impl<P: FlowPort> TcpBypassEndpoint<P> {
     /// Timers, and what they find: the stack may have no way to send.
     #[cold]
     fn see_to_timers(&mut self) -> Result<(), EndpointError> {
-        self.way.transmit()?;
+        let now_ns = self.way.carrier.now_ns();
+        self.way.transmit(now_ns)?;
         let carried = self.carried.as_ref().ok_or(EndpointError::Closed)?;
-        match self.way.stack.tcp_readiness(carried.id()).and_then(|readiness| readiness.stuck) {
+        match self.way.carrier.stack.tcp_readiness(carried.id()).and_then(|readiness| readiness.stuck) {
             Some(reason) => Err(EndpointError::needs_kernel(reason)),
             None => Ok(()),
-        }
-    }
-
-    /// Closes by the stack what the far end has closed already.
-    fn close(&mut self, carried: &Carried) {
-        let until = Instant::now() + CLOSING_MOST;
-        let id = carried.id();
-        // What cannot be told the far end finds out by itself.
-        let _ = self.way.stack.tcp_shutdown(id, self.way.clock.now_ns());
-        while !self.way.stack.tcp_is_finished(id) && Instant::now() < until {
-            if self.way.transmit().and_then(|()| self.way.look()).is_err() {
-                return;
-            }
         }
     }
 }
@@ -206,15 +163,15 @@ impl<P: FlowPort> Endpoint for TcpBypassEndpoint<P> {
         self.message[..n].copy_from_slice(&sequence.to_le_bytes()[..n]);
         let mut written_bytes = 0;
         loop {
-            let now_ns = self.way.clock.now_ns();
+            let now_ns = self.way.carrier.now_ns();
             let carried = self.carried.as_ref().ok_or(EndpointError::Closed)?;
             let rest = &self.message[written_bytes..];
-            match self.way.stack.tcp_write(carried.id(), now_ns, rest, false) {
+            match self.way.carrier.stack.tcp_write(carried.id(), now_ns, rest, false) {
                 Ok(bytes) => written_bytes += bytes,
                 Err(TcpCallError::WouldBlock) => self.see_to_timers()?,
                 Err(_) => return Err(EndpointError::Closed),
             }
-            self.way.transmit_at(now_ns)?;
+            self.way.transmit(now_ns)?;
             if written_bytes == self.message.len() {
                 return Ok(());
             }
@@ -235,7 +192,8 @@ impl<P: FlowPort> Endpoint for TcpBypassEndpoint<P> {
                     return Ok(Some(arrival));
                 }
                 // Of a message in many segments: acknowledgements are due, or the window was opened.
-                self.way.transmit()?;
+                let now_ns = self.way.carrier.now_ns();
+                self.way.transmit(now_ns)?;
                 continue;
             }
             polls += 1;
@@ -260,11 +218,12 @@ impl<P: FlowPort> Endpoint for TcpBypassEndpoint<P> {
 impl<P: FlowPort> Drop for TcpBypassEndpoint<P> {
     fn drop(&mut self) {
         let Some(carried) = self.carried.take() else { return };
-        let now_ns = self.way.clock.now_ns();
+        let Way { carrier, port } = &mut self.way;
+        let now_ns = carrier.now_ns();
         // One that is neither's now is closed with its socket, and the far end hears of that when it next sends.
-        if let Err((_, Some(carried))) = carried.release(&self.shadow, &mut self.way.stack, now_ns) {
-            self.close(&carried);
+        if let Err((_, Some(carried))) = carried.release(&self.shadow, &mut carrier.stack, now_ns) {
+            carrier.close(port, carried.id());
         }
-        let _ = self.way.port.leave(self.flow);
+        let _ = port.leave(self.flow);
     }
 }

@@ -26,14 +26,14 @@ static void check(const nearwire_port *port, const char *expression, int line, l
 }
 
 /* A frame of `length` bytes with a number in it. */
-static void fill(unsigned char *frame, size_t length, unsigned char number)
+static inline void fill(unsigned char *frame, size_t length, unsigned char number)
 {
     static const unsigned char head[] = { 2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, ETHER_TYPE >> 8, ETHER_TYPE & 0xff };
     memset(frame, number, length);
     memcpy(frame, head, sizeof head);
 }
 
-static nearwire_port *opened(const char *interface, unsigned mode, unsigned flags)
+static inline nearwire_port *opened(const char *interface, unsigned mode, unsigned flags)
 {
     struct nearwire_options options = NEARWIRE_OPTIONS_INIT;
     nearwire_port *port;
@@ -44,7 +44,7 @@ static nearwire_port *opened(const char *interface, unsigned mode, unsigned flag
     return port;
 }
 
-static struct nearwire_frame_filter of_type(void)
+static inline struct nearwire_frame_filter of_type(void)
 {
     struct nearwire_frame_filter filter = NEARWIRE_FRAME_FILTER_INIT;
     filter.match = NEARWIRE_MATCH_ETHER_TYPE;

@@ -117,6 +117,17 @@ impl StreamOptions {
     }
 }
 
+/// What a program has set of a connection that the kernel has.
+///
+/// # Errors
+/// An option is set that the stack has not, or the kernel does not answer.
+pub fn options_of_connection(shadow: Descriptor) -> Result<TcpOptions, Why> {
+    let failed = |_| Why::from(Reason::EngineFailed);
+    let domain = int_option(shadow, libc::SOL_SOCKET, libc::SO_DOMAIN).map_err(failed)?;
+    let has_keepalive = int_option(shadow, libc::SOL_SOCKET, libc::SO_KEEPALIVE).map_err(failed)? != 0;
+    StreamOptions::read(shadow, domain == libc::AF_INET, has_keepalive).map(|options| options.tcp)
+}
+
 /// Whether the socket has no option that the stack has not.
 fn has_only_known(shadow: Descriptor, is_v4: bool) -> Result<(), Why> {
     let failed = |_| Why::from(Reason::EngineFailed);

@@ -49,7 +49,8 @@ impl PreparedMessage {
         };
         // The words that it touches, whole: the sum is one of words.
         let words = offset_bytes & !1..end.next_multiple_of(2).min(self.bytes.len());
-        let without = Sum::default().bytes(&self.sum).bytes(&Sum::default().bytes(&self.bytes[words.clone()]).checksum());
+        let without =
+            Sum::default().bytes(&self.sum).bytes(&Sum::default().bytes(&self.bytes[words.clone()]).checksum());
         self.bytes[offset_bytes..end].copy_from_slice(patch);
         self.sum = without.bytes(&Sum::default().bytes(&self.bytes[words]).folded()).folded();
         true
