@@ -152,7 +152,7 @@ pub const CONNECTIONS: &[(&str, Connection)] = &[
         Connection::Carried,
     ),
     (
-        "`recv`, `recvfrom`, `read`, `readv`, `preadv2` at no place, `recvmsg`, with no flags but `MSG_DONTWAIT`, `MSG_PEEK`, `MSG_NOSIGNAL`, `MSG_CMSG_CLOEXEC` and `MSG_WAITALL` (not with `MSG_PEEK`, nor in `recvmsg`)",
+        "`recv`, `recvfrom`, `read`, `readv`, `preadv2` at no place, `recvmsg`, with no flags but `MSG_DONTWAIT`, `MSG_PEEK`, `MSG_NOSIGNAL`, `MSG_CMSG_CLOEXEC`, `MSG_TRUNC` and `MSG_WAITALL` (not with `MSG_PEEK`)",
         Connection::Carried,
     ),
     ("`poll`, `select`, `epoll_ctl`, `epoll_wait` and their kin", Connection::Carried),

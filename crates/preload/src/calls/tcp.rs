@@ -18,8 +18,12 @@ use crate::turn::{Turn, Turns, Wait};
 use crate::{cancellation, marks, real};
 
 /// Flags that change nothing, or are followed.
-const RECEIVE_FLAGS: c_int =
-    libc::MSG_DONTWAIT | libc::MSG_PEEK | libc::MSG_NOSIGNAL | libc::MSG_CMSG_CLOEXEC | libc::MSG_WAITALL;
+const RECEIVE_FLAGS: c_int = libc::MSG_DONTWAIT
+    | libc::MSG_PEEK
+    | libc::MSG_NOSIGNAL
+    | libc::MSG_CMSG_CLOEXEC
+    | libc::MSG_WAITALL
+    | libc::MSG_TRUNC;
 /// Each is followed, and both only by the kernel.
 const PEEK_ALL: c_int = libc::MSG_PEEK | libc::MSG_WAITALL;
 const SEND_FLAGS: c_int = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL | libc::MSG_MORE | libc::MSG_EOR;
@@ -104,21 +108,34 @@ pub unsafe fn receive_message(
     flags: c_int,
     original: impl Fn() -> ssize_t,
 ) -> ssize_t {
+    let (received, is_kernels) = (Cell::new(0), Cell::new(false));
+    // SAFETY: the caller's.
+    let incoming = || unsafe { read_incoming(message) }.ok();
     let attempt = || {
+        let Some(incoming) = incoming() else { return Leave };
         // SAFETY: the caller's.
-        let Ok(incoming) = (unsafe { read_incoming(message) }) else { return Leave };
-        if flags & libc::MSG_WAITALL != 0 {
-            return Leave;
-        }
-        // SAFETY: the caller's.
-        let attempt = unsafe { receive_attempt(fd, Some(&incoming.segments), flags, &Cell::new(0)) };
-        if matches!(attempt, Ended(0..)) {
-            // SAFETY: the caller's. There is no name and no control message of a connection.
-            let _ = unsafe { incoming.finish(None, 0) };
-        }
-        attempt
+        unsafe { receive_attempt(fd, Some(&incoming.segments), flags, &received) }
     };
-    whole_call((fd, flags, libc::POLLIN), attempt, original)
+    // A part had come when the connection was released: what is written to the message is not the kernel's then.
+    let by_kernel = || match (received.get(), incoming()) {
+        // SAFETY: the caller's.
+        (1.., Some(incoming)) => unsafe { receive_rest(fd, &incoming.segments, received.get(), flags) },
+        _ => {
+            is_kernels.set(true);
+            original()
+        }
+    };
+    let result = whole_call((fd, flags, libc::POLLIN), attempt, by_kernel);
+    // What was received counts.
+    let result = if result < 0 && received.get() > 0 { received.get() as ssize_t } else { result };
+    if result >= 0
+        && !is_kernels.get()
+        && let Some(incoming) = incoming()
+    {
+        // SAFETY: the caller's. There is no name and no control message of a connection.
+        let _ = unsafe { incoming.finish(None, 0) };
+    }
+    result
 }
 
 /// Sends: a whole call of the program. `original` makes it.
@@ -226,6 +243,8 @@ unsafe fn receive_attempt(fd: c_int, segments: Option<&Segments<'_>>, flags: c_i
     let is_followed = flags & !RECEIVE_FLAGS == 0 && flags & PEEK_ALL != PEEK_ALL;
     let Some(segments) = segments.filter(|segments| is_followed && segments.total_bytes() > 0) else { return Leave };
     let (stays, takes_all) = (flags & libc::MSG_PEEK != 0, flags & libc::MSG_WAITALL != 0);
+    // The bytes go nowhere (`tcp_recvmsg_locked`).
+    let discards = flags & libc::MSG_TRUNC != 0;
     let total_bytes = segments.total_bytes();
     let mut may_wait = flags & libc::MSG_DONTWAIT == 0;
     // What ends the wait, unless there is something by then.
@@ -235,6 +254,10 @@ unsafe fn receive_attempt(fd: c_int, segments: Option<&Segments<'_>>, flags: c_i
         let call = state::with(|sockets| {
             let skip = received.get();
             sockets.receive_stream(fd, total_bytes - skip, may_wait, |one, two| {
+                if discards {
+                    let count = (one.len() + two.len()).min(total_bytes - skip);
+                    return (if stays { 0 } else { count }, Ok(count));
+                }
                 // SAFETY: the caller's.
                 let copied = unsafe {
                     let first = segments.scatter(one, skip);

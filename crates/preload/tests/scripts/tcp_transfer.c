@@ -34,6 +34,40 @@ EACH_WAY(wait_for_all_ends_with_the_stream) {
     RECEIVE_STREAM(fd, 1);
 }
 
+EACH_WAY(message_waits_for_all_of_it) {
+    char first[150], second[50];
+    struct iovec in[] = { { first, sizeof first }, { second, sizeof second } };
+    struct msghdr received = { .msg_iov = in, .msg_iovlen = 2, .msg_namelen = 7, .msg_flags = MSG_OOB };
+    exchange_stream(fd);
+    order_far(fd, "!s100.!w30.!s100.");
+    WAITS(30, CALL(recvmsg(fd, &received, MSG_WAITALL)));
+    show_header(&received);
+    long sum = 0;
+    for (int i = 0; i < 200; i++) sum = (sum * 31 + (i < 150 ? first[i] : second[i - 150])) % 1000003;
+    say("sum %ld", sum);
+    exchange_stream(fd);
+    order_far(fd, "!s100.!w30.!c.");
+    received.msg_flags = MSG_OOB;
+    CALL(recvmsg(fd, &received, MSG_WAITALL));
+    show_header(&received);
+    CALL(recvmsg(fd, &received, MSG_WAITALL));
+    show_header(&received);
+}
+
+EACH_WAY(message_of_bytes_that_are_discarded) {
+    struct iovec nowhere = { NULL, 60 };
+    struct msghdr received = { .msg_iov = &nowhere, .msg_iovlen = 1, .msg_flags = MSG_OOB };
+    exchange_stream(fd);
+    order_far(fd, "!s100.!w30.!s50.");
+    sleep_ms(80);
+    CALL(recvmsg(fd, &received, MSG_TRUNC));
+    show_header(&received);
+    CALL(recvmsg(fd, &received, MSG_TRUNC | MSG_PEEK));
+    CALL(recvmsg(fd, &received, MSG_TRUNC | MSG_WAITALL));
+    RECV(fd, 30, 0);
+    exchange_stream(fd);
+}
+
 EACH_WAY(much_in_small_pieces) {
     char piece[7];
     exchange_stream(fd);
