@@ -9,15 +9,16 @@
 //! the connection's data, and its frames must not come to the kernel, which has no such connection for a moment and would reset it: an
 //! exact flow stands in the steering table before a connection is adopted, until after it is released.
 //!
-//! A frame that passed the steering table before the flow stood there may come to the shadow until the connection is parked: [`adopt`] reads
-//! until what it read is one state. One that comes to a parked shadow is acknowledged by it with numbers that the far end has seen; its bytes
-//! are in the shadow, for [`slipped`] to read. Where the kernel had acknowledged bytes that the next owner does not get,
-//! [`AdoptionError::Slipped`] says so: nobody has them.
+//! A frame that passed the steering table before the flow stood there may come to the shadow still. While the shadow is read and disconnected it
+//! takes no packet ([`shut_off`]): the far end sends it again, where bytes that the shadow had acknowledged by then would be nobody's
+//! ([`AdoptionError::Slipped`]). What comes to a parked shadow is acknowledged by it with numbers that the far end has seen; its bytes
+//! are in the shadow, for [`slipped`] to read.
 
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 
+use nearwire_sys::socket::set_least_hops;
 use nearwire_sys::tcp_repair::{self, ESTABLISHED, Negotiated, Queue, Repair, RoundTrip, SYN_SENT, Window};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
@@ -34,6 +35,10 @@ pub use room::{Buffer, Privileged};
 
 /// Times that an unsteady state is read again: frames for it come for microseconds only.
 const READ_AGAIN_MOST: u32 = 1000;
+/// Hops that a packet is to have left: hosts send with 64 or 128, so none comes in but that of a neighbour that sends with as many as there are.
+const HOPS_OF_NONE: u8 = u8::MAX;
+/// Any number does.
+const HOPS_OF_ALL: u8 = 0;
 
 /// An established connection: what one owner gives to the next. Sequence numbers are those of RFC 9293 section 3.3.1.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -217,6 +222,28 @@ fn unpark(
     AdoptionError::Lost { local: connection.local, peer: connection.peer, source: Box::new(error) }
 }
 
+/// From now on no packet comes to a parked shadow, until the connection is released, or [`let_in`]. What [`slipped`] gives is all then.
+///
+/// # Errors
+/// setsockopt(2) failed.
+pub fn shut_off(shadow: impl AsFd, connection: &Connection) -> Result<(), AdoptionError> {
+    take_from(shadow.as_fd(), connection.local, HOPS_OF_NONE)
+}
+
+/// Packets come to it again.
+///
+/// # Errors
+/// setsockopt(2) failed.
+pub fn let_in(shadow: impl AsFd, connection: &Connection) -> Result<(), AdoptionError> {
+    take_from(shadow.as_fd(), connection.local, HOPS_OF_ALL)
+}
+
+/// By how far packets may have come (RFC 5082), which the kernel asks before it takes one in (`tcp_v4_rcv`, `tcp_v6_rcv`). A program that has set that itself
+/// is not to have its connection adopted. 0.2 us, where a filter of packets takes 6.
+fn take_from(shadow: BorrowedFd<'_>, local: SocketAddr, least_hops: u8) -> Result<(), AdoptionError> {
+    set_least_hops(shadow, local.ip(), least_hops).asked("IP_MINTTL")
+}
+
 /// What came to a parked shadow.
 ///
 /// # Errors
@@ -274,6 +301,9 @@ pub fn end_by(shadow: impl AsFd, set: Set, privileges: &Privileges<'_>) -> Resul
     let shadow = shadow.as_fd();
     disconnect(shadow)?;
     thaw(shadow, privileges, Repair::ThawSilently, set)?;
+    // Of one that could not be released: a program may connect its socket anew.
+    let local = getsockname(shadow).and_then(SocketAddr::try_from).asked("getsockname")?;
+    take_from(shadow, local, HOPS_OF_ALL)?;
     match shutdown(shadow, Shutdown::Both) {
         // It says so, and shuts it (`inet_shutdown`).
         Ok(()) | Err(Errno::NOTCONN) => Ok(()),
@@ -287,21 +317,23 @@ fn freeze(shadow: BorrowedFd<'_>, privileges: &Privileges<'_>) -> Result<Connect
         reuse_address: socket_reuseaddr(shadow).asked("SO_REUSEADDR")?,
         keepalive: socket_keepalive(shadow).asked("SO_KEEPALIVE")?,
     };
+    let local = getsockname(shadow).and_then(SocketAddr::try_from).asked("getsockname")?;
     privileges(Privileged::Repair(Repair::Freeze)).asked("TCP_REPAIR")?;
-    let read = read(shadow).map(|connection| Connection { set, ..connection });
+    let shut = take_from(shadow, local, HOPS_OF_NONE);
+    let read = shut.and_then(|()| read(shadow, local)).map(|connection| Connection { set, ..connection });
     if read.is_err() {
         // It has not changed, and goes on.
+        take_from(shadow, local, HOPS_OF_ALL)?;
         thaw(shadow, privileges, Repair::ThawSilently, set)?;
     }
     read
 }
 
-fn read(shadow: BorrowedFd<'_>) -> Result<Connection, AdoptionError> {
+fn read(shadow: BorrowedFd<'_>, local: SocketAddr) -> Result<Connection, AdoptionError> {
     let facts = tcp_repair::facts(shadow).asked("TCP_INFO")?;
     if facts.state != ESTABLISHED {
         return Err(AdoptionError::NotEstablished { state: facts.state });
     }
-    let local = getsockname(shadow).and_then(SocketAddr::try_from).asked("getsockname")?;
     let peer =
         getpeername(shadow).and_then(|peer| SocketAddr::try_from(peer.ok_or(Errno::NOTCONN)?)).asked("getpeername")?;
     if facts.has_congestion_notification {
@@ -457,6 +489,7 @@ fn put_back<'a>(
         room.write(buffer, bytes)?;
     }
     tcp_repair::set_window(shadow, &connection.window).asked("TCP_REPAIR_WINDOW")?;
+    let_in(shadow, connection)?;
     Ok(room)
 }
 

@@ -10,6 +10,7 @@ use std::os::fd::OwnedFd;
 
 use nearwire_sys::descriptor::place;
 use nearwire_wire::checksum::Sum;
+use nearwire_wire::ethernet::{EtherType, EthernetHeader};
 use nearwire_wire::ipv4::{HEADER_BYTES_MIN, Ipv4Header};
 use nearwire_wire::ipv6::{self, Ipv6Header};
 use nearwire_wire::tcp;
@@ -29,6 +30,23 @@ pub struct Received<'a> {
     pub tos: u8,
     /// What was sent.
     pub payload: &'a [u8],
+}
+
+/// How long the packet in a frame is, the packet with what follows, and its destination.
+fn packet_of(frame: &[u8]) -> Option<(usize, &[u8], IpAddr)> {
+    let (header, packet) = EthernetHeader::parse(frame).ok()?;
+    match header.ethertype {
+        EtherType::IPV4 => {
+            let parsed = Ipv4Header::parse(packet).ok()?;
+            let header_bytes = usize::from(packet.first()? & 0xf) * 4;
+            Some((header_bytes + parsed.payload.len(), packet, parsed.header.destination.into()))
+        }
+        EtherType::IPV6 => {
+            let (header, payload) = Ipv6Header::parse(packet).ok()?;
+            Some((ipv6::HEADER_BYTES + payload.len(), packet, header.destination.into()))
+        }
+        _ => None,
+    }
 }
 
 /// What became of a datagram.
@@ -87,6 +105,12 @@ impl Sender {
             Ok(_) => GivenBack::Done,
             Err(_) => GivenBack::Refused,
         }
+    }
+
+    /// Sends the IP packet in a frame to the address of this host that it was for, without what makes a short frame long enough.
+    pub fn send_frame(&mut self, frame: &[u8]) -> GivenBack {
+        let Some((packet_bytes, packet, destination)) = packet_of(frame) else { return GivenBack::Refused };
+        self.send_packet(&packet[..packet_bytes], destination)
     }
 
     /// The packet as it came, as far as a program can tell. Gives the destination.

@@ -11,7 +11,7 @@ use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
 use nearwire_agent::adoption::{
-    AdoptionError, Connection, Privileged, Set, adopt, end_by, release, release_by, slipped,
+    AdoptionError, Connection, Privileged, Set, adopt, end_by, release, release_by, shut_off, slipped,
 };
 use nearwire_agent::give_back::{GivenBack, Sender};
 use nearwire_frames::ports::xdp::{Steer, XdpConfig, XdpMode, XdpPort};
@@ -91,6 +91,41 @@ fn connected_connection_adopted_and_released_while_both_ends_send_loses_nothing(
 #[test]
 fn ipv6_connection_adopted_and_released_while_both_ends_send_loses_nothing() {
     storm(|end| end.ipv6.into(), true, 3);
+}
+
+/// Bytes that came between the last look at a parked shadow and its end were acknowledged, and nobody had them.
+#[test]
+fn packet_that_comes_to_a_shadow_that_is_shut_off_comes_again_to_the_kernel() {
+    let Some(cable) = cable_or_skip() else { return };
+    let (near, far) = (cable.near(), cable.far());
+    for address in [|end: &CableEnd| IpAddr::from(end.ipv4), |end: &CableEnd| IpAddr::from(end.ipv6)] {
+        let [mut near_stream, mut far_stream] = connect(near, far, address, true);
+        for stream in [&near_stream, &far_stream] {
+            stream.set_nonblocking(false).unwrap();
+            stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        }
+        let mut connection = adopt(&near_stream).unwrap();
+        far_stream.write_all(b"slips, ").unwrap();
+        std::thread::sleep(Duration::from_millis(20));
+        shut_off(&near_stream, &connection).unwrap();
+        far_stream.write_all(b"comes again").unwrap();
+        std::thread::sleep(Duration::from_millis(20));
+        let came = slipped(&near_stream).unwrap();
+        assert_eq!(came, b"slips, ");
+        connection.next_sequence = connection.next_sequence.wrapping_add(came.len() as u32);
+        connection.unread.extend(came);
+        near.namespace.enter(|| release(&near_stream, &connection)).unwrap().unwrap();
+        let mut read = [0; 18];
+        near_stream.read_exact(&mut read).unwrap();
+        assert_eq!(&read, b"slips, comes again");
+        // Nothing is left of it.
+        near_stream.write_all(b"back").unwrap();
+        let mut back = [0; 4];
+        far_stream.read_exact(&mut back).unwrap();
+        far_stream.write_all(b"there").unwrap();
+        near_stream.read_exact(&mut read[..5]).unwrap();
+        assert_eq!((&back, &read[..5]), (b"back", &b"there"[..]));
+    }
 }
 
 #[test]

@@ -21,7 +21,6 @@
 #define SECOND_NS 1000000000LL
 #define ORDERS 1000 /* in a round */
 #define WARM_UP 50  /* of them */
-#define QUEUES_MOST 256
 
 enum way { KERNEL, SEND, PREPARED, WAYS };
 static const char *const names[WAYS] = { "kernel", "nearwire_tcp_send", "nearwire_tcp_trigger_patched" };
@@ -153,7 +152,6 @@ static int64_t round_ns(int fd, enum way way)
 int main(int argc, char **argv)
 {
     struct nearwire_options options = NEARWIRE_OPTIONS_INIT;
-    struct nearwire_facts facts = NEARWIRE_FACTS_INIT;
     struct sockaddr_in end;
     int error, fd, rounds = argc > 4 ? atoi(argv[4]) : 9;
     int64_t *medians = malloc(sizeof *medians * WAYS * (size_t)(rounds > 0 ? rounds : 1));
@@ -164,10 +162,8 @@ int main(int argc, char **argv)
     end = endpoint(argv[2], argv[3]);
     if (strcmp(argv[1], "serve") == 0)
         return serve(end);
-    error = nearwire_facts(argv[1], &facts);
-    options.queue_count = facts.rx_queues < QUEUES_MOST ? facts.rx_queues : QUEUES_MOST;
-    if (!error)
-        error = nearwire_open(&port, argv[1], &options);
+    options.flags = NEARWIRE_OPEN_TCP;
+    error = nearwire_open(&port, argv[1], &options);
     if (error)
         fail(argv[1], error);
     fd = socket(AF_INET, SOCK_STREAM, 0);

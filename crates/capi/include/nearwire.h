@@ -141,7 +141,12 @@ enum nearwire_open_flags {
      * says what there is, nearwire_describe() why not more. The device's clock has to be switched on (hwstamp_ctl(8)) and kept
      * by somebody else. AF_PACKET has the kernel's time without this flag.
      */
-    NEARWIRE_OPEN_TIMES = 4
+    NEARWIRE_OPEN_TIMES = 4,
+    /**
+     * TCP connections will be adopted (nearwire_tcp_adopt()): receive on all queues, unless `queue_count` says otherwise, and take segments
+     * that the kernel or a sender on this host has joined. AF_XDP only, with NEARWIRE_TAKE_FILTERS.
+     */
+    NEARWIRE_OPEN_TCP = 8
 };
 
 /** How a port is to be opened. Zero is the default everywhere. */
@@ -401,6 +406,7 @@ int nearwire_set_flow_hash(nearwire_port *port, uint32_t function);
 /*
  * The kernel makes and ends connections; in between a port can carry them: what is sent and received goes past the kernel.
  *
+ *     options.flags = NEARWIRE_OPEN_TCP;             for nearwire_open()
  *     fd = socket(...); connect(fd, ...);           or accept()
  *     nearwire_tcp_adopt(port, fd, NULL);           from here on calls name the port and the fd
  *     nearwire_tcp_load(port, fd, 0, order, sizeof order);
@@ -436,7 +442,8 @@ struct nearwire_tcp_options {
  *   -EEXIST       the port carries it already
  *   -ENOTCONN     it is not connected, or one end has closed it
  *   -EPROTONOSUPPORT  it is not TCP
- *   -ENOTSUP      the port cannot carry connections (AF_PACKET, NEARWIRE_TAKE_ALL, fewer queues than the device receives on), or
+ *   -ENOTSUP      the port cannot carry connections (AF_PACKET, not opened with NEARWIRE_OPEN_TCP, fewer queues than the device
+ *                 receives on, generic mode before Linux 6.6), or
  *                 the connection has something that only the kernel does (ECN, urgent data, SO_TIMESTAMP, TLS, NAT, IPsec);
  *                 nearwire_last_error() says what
  *   -EHOSTUNREACH it is sent by another interface, or its next hop is not known: let the kernel send something first

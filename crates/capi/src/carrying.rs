@@ -8,16 +8,17 @@ use std::os::fd::{AsFd as _, OwnedFd};
 use std::time::Duration;
 
 use libc::{
-    EAGAIN, EBADF, ECONNABORTED, ECONNRESET, EEXIST, EHOSTUNREACH, ENOENT, ENOMSG, ENOTCONN, ENOTSUP, EPIPE,
+    EAGAIN, EBADF, ECONNABORTED, ECONNRESET, EEXIST, EHOSTUNREACH, EIO, ENOENT, ENOMSG, ENOTCONN, ENOTSUP, EPIPE,
     EPROTONOSUPPORT, ETIMEDOUT, c_int,
 };
 use nearwire_agent::adoption::AdoptionError;
+use nearwire_agent::give_back::Sender;
 use nearwire_agent::message::Cause;
 use nearwire_agent::packet_path::PacketPath;
 use nearwire_agent::shadow::ConnectedShadow;
 use nearwire_frames::interface::InterfaceFacts;
 use nearwire_frames::ports::xdp::XdpPort;
-use nearwire_frames::steering::Filter;
+use nearwire_frames::steering::{Filter, FilterSet};
 use nearwire_frames::{PreparedFrame, RawPort as _};
 use nearwire_socket::kernel_tables::{KernelTables, News};
 use nearwire_socket::options_of_connection;
@@ -35,6 +36,11 @@ use messages::{Messages, Triggered};
 const SERVE_EVERY_NS: u64 = 1_000_000;
 /// Standard input, output and error are left alone.
 const FD_LEAST: c_int = 3;
+/// By then no frame is on its way to the kernel's side that had passed the steering table before a flow was put there: between two steps of a
+/// change the kernel has no such connection, and would reset it. A device's queue is polled for up to 64 frames, which may be joined meanwhile.
+const SETTLES_WITHIN_NS: u64 = 200_000;
+/// The kernel handles what it was given, which loopback queues, within this, however busy the host is.
+const GIVEN_WITHIN_NS: u64 = 50_000_000;
 /// A frame that had passed the steering table when the flow was put there has come to the kernel's side by then.
 const SLIPS_WITHIN_NS: u64 = 50_000_000;
 
@@ -45,6 +51,9 @@ pub(crate) struct Carrying {
     tables: KernelTables,
     /// What else the kernel does with packets of connections.
     packet_path: PacketPath,
+    to_kernel: Sender,
+    /// When the kernel was given a frame.
+    gave_ns: Option<u64>,
     /// Its cookie.
     namespace: u64,
     interface: String,
@@ -104,6 +113,8 @@ impl Carrying {
             namespace: netns_cookie(tables.as_fd()).unwrap_or(0),
             tables,
             packet_path: PacketPath::default(),
+            to_kernel: Sender::default(),
+            gave_ns: None,
             interface: interface.to_owned(),
             ifindex: facts.ifindex,
             connections: BTreeMap::new(),
@@ -125,9 +136,12 @@ impl Carrying {
         let shadow = rustix::io::fcntl_dupfd_cloexec(socket, FD_LEAST)
             .map_err(|error| Fault::new(error.raw_os_error(), format!("adopt fd {fd}: {error}")))?;
         self.packet_path.leave(&connected).map_err(|cause| unfit(fd, &cause))?;
+        self.gave_ns.take().into_iter().for_each(|gave_ns| self.settle(gave_ns + GIVEN_WITHIN_NS));
         self.serve(port)?;
         let flow = Filter::Exact(connected.flow);
         port.add_filter(flow)?;
+        let opened_ns = self.carrier.now_ns();
+        self.settle(opened_ns + SETTLES_WITHIN_NS);
         let now_ns = self.carrier.now_ns();
         let carried = match Carried::adopt(&shadow, &mut self.carrier.stack, options, now_ns) {
             Ok(carried) => carried,
@@ -144,6 +158,13 @@ impl Carrying {
             return Err(fault);
         }
         self.transmit(port)
+    }
+
+    /// Waits until frames of a flow that was opened, or of a connection that was adopted, have come where they go.
+    fn settle(&mut self, until_ns: u64) {
+        while self.carrier.now_ns() < until_ns {
+            std::hint::spin_loop();
+        }
     }
 
     /// Whether what a connection sends leaves by this port.
@@ -164,7 +185,8 @@ impl Carrying {
     /// Gives a connection to the kernel; one that the far end has closed, which no kernel takes, is ended.
     pub(crate) fn release(&mut self, port: &mut XdpPort, fd: c_int) -> Result<(), Fault> {
         let connection = self.connections.remove(&fd).ok_or_else(|| not_carried(fd))?;
-        let Connection { shadow, carried, flow, messages, .. } = connection;
+        let Connection { shadow, carried, flow, messages, adopted_ns, .. } = connection;
+        self.settle(adopted_ns + SETTLES_WITHIN_NS);
         self.spare.extend(messages.into_frames());
         // What came for it is in the ring.
         while self.look(port)? == Looked::Segment {}
@@ -184,7 +206,27 @@ impl Carrying {
             )),
         };
         let _ = port.remove_filter(flow);
+        self.give_back(port, flow)?;
         result
+    }
+
+    /// What came since for a connection that was released is the kernel's.
+    fn give_back(&mut self, port: &mut XdpPort, flow: Filter) -> Result<(), Fault> {
+        let mut flows = FilterSet::default();
+        flows.add(flow).map_err(|error| Fault::new(EIO, error.to_string()))?;
+        while !self.has_other_frame
+            && let Some(frame) = port.lend()?
+        {
+            if flows.takes(frame.bytes) {
+                self.gave_ns = Some(self.carrier.now_ns());
+                // Refused, the far end sends it again.
+                let _ = self.to_kernel.send_frame(frame.bytes);
+                port.give_back()?;
+            } else {
+                self.sort(port)?;
+            }
+        }
+        Ok(())
     }
 
     /// Gives all of them to the kernel.
@@ -321,8 +363,17 @@ impl Carrying {
         if self.has_other_frame {
             return Ok(Looked::Other);
         }
-        let Some(frame) = port.lend()? else { return Ok(Looked::Nothing) };
-        // What still came for a connection that was released is sent again to the kernel.
+        if port.lend()?.is_none() {
+            return Ok(Looked::Nothing);
+        }
+        self.sort(port)
+    }
+
+    /// Takes the lent frame in, or leaves it lent.
+    #[inline]
+    fn sort(&mut self, port: &mut XdpPort) -> Result<Looked, Fault> {
+        let Some(frame) = port.lent() else { return Ok(Looked::Nothing) };
+        // Without filters it can only be of a connection that was released: the far end sends it again.
         let is_segment = matches!(self.carrier.take_in(frame.bytes), Verdict::Segment { .. } | Verdict::Ending { .. });
         if is_segment || !self.has_filters {
             port.give_back()?;

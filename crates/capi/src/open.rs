@@ -26,6 +26,7 @@ const WAIT_SLEEP: u32 = 1;
 const OPEN_SEPARATE_TX: u32 = 1;
 const OPEN_SMALL_PAGES: u32 = 2;
 const OPEN_TIMES: u32 = 4;
+const OPEN_TCP: u32 = 8;
 
 /// More buffers than this are a mistake, and their rings no ring the kernel makes.
 const FRAMES_MOST: u32 = 32768;
@@ -157,7 +158,7 @@ fn check(options: &Options) -> Result<(), Fault> {
         (
             "flags",
             options.flags,
-            options.flags & !(OPEN_SEPARATE_TX | OPEN_SMALL_PAGES | OPEN_TIMES) == 0,
+            options.flags & !(OPEN_SEPARATE_TX | OPEN_SMALL_PAGES | OPEN_TIMES | OPEN_TCP) == 0,
             "enum nearwire_open_flags",
         ),
         ("queue_count", options.queue_count, options.queue_count <= QUEUES_MOST, "0 to 256"),
@@ -228,7 +229,10 @@ fn or_default(value: u32, default: u32) -> u32 {
 fn xdp(facts: &InterfaceFacts, mode: XdpMode, options: &Options) -> Result<XdpPort, PortError> {
     let mut config = XdpConfig::new(&facts.name, mode, steer(options));
     let follows_mtu = if facts.frame_most_bytes() > SMALL_BUFFER_FRAME_BYTES { 4096 } else { 2048 };
-    config.rx_queues = (options.queue..options.queue + or_default(options.queue_count, 1)).collect();
+    config.joined_segments = options.flags & OPEN_TCP != 0;
+    // The device chooses which queue a connection comes on.
+    let queues = if config.joined_segments { facts.rx_queues.saturating_sub(options.queue).max(1) } else { 1 };
+    config.rx_queues = (options.queue..options.queue + or_default(options.queue_count, queues)).collect();
     config.tx_queue = options.queue;
     if options.flags & OPEN_SEPARATE_TX != 0 {
         (config.separate_tx_socket, config.tx_queue) = (true, options.tx_queue);

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use libc::{EINVAL, ENOENT, ENOTSUP, c_int, c_uint, c_void};
 use nearwire_frames::RawPort;
 use nearwire_frames::interface::InterfaceFacts;
-use nearwire_frames::ports::xdp::XdpPort;
+use nearwire_frames::ports::xdp::{XdpMode, XdpPort};
 
 use crate::abi::{self, TcpInfo, TcpOptions};
 use crate::carrying::Carrying;
@@ -245,11 +245,18 @@ impl State {
                 format!("carry connections on {interface}: by AF_PACKET the kernel has each frame too; open AF_XDP");
             return Err(Fault::new(ENOTSUP, why));
         };
+        let refused = |why: &str| Err(Fault::new(ENOTSUP, format!("carry connections on {interface}: {why}")));
+        if !port.config().joined_segments {
+            return refused("the port was opened without NEARWIRE_OPEN_TCP");
+        }
+        if port.config().mode == XdpMode::Generic && !port.facts().multi_buffer {
+            return refused("the kernel joins segments in generic mode, and gives them to AF_XDP from Linux 6.6 on");
+        }
         let (has, queues) = (port.config().rx_queues.len(), InterfaceFacts::read(interface)?.rx_queues as usize);
         if has < queues {
             let why = format!(
                 "carry connections on {interface}: the port has {has} of its {queues} receive queues, and the device \
-                 chooses which a connection comes on; open it with queue_count {queues}"
+                 chooses which a connection comes on; open it without queue_count"
             );
             return Err(Fault::new(ENOTSUP, why));
         }

@@ -136,10 +136,14 @@ impl Carried {
         how: Repair,
         privileges: &Privileges<'_>,
     ) -> Result<(), (CarryError, Option<Box<Carried>>)> {
+        adoption::shut_off(&shadow, &self.taken).map_err(|error| (error.into(), None))?;
         let more = self.slipped(&shadow).map_err(|error| (error, None))?;
         let mut facts = match stack.tcp_export(self.id, now_ns) {
             Ok(facts) => facts,
-            Err(error) => return Err((error.into(), Some(Box::new(self)))),
+            Err(error) => {
+                adoption::let_in(&shadow, &self.taken).map_err(|error| (error.into(), None))?;
+                return Err((error.into(), Some(Box::new(self))));
+            }
         };
         self.merge(&mut facts, &more);
         let connection = connection_of(&self.taken, facts);

@@ -3,6 +3,7 @@
 //! Sources: `include/uapi/asm-generic/socket.h`, `include/uapi/linux/eventpoll.h` (`struct epoll_params`, Linux 6.9).
 
 use std::io;
+use std::net::IpAddr;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 
 mod memory;
@@ -134,6 +135,18 @@ pub fn option_bytes(socket: impl AsFd, level: libc::c_int, option: libc::c_int, 
     // SAFETY: `value` is a live buffer of at least `len` bytes, and `len` a live local.
     let result = unsafe { libc::getsockopt(number, level, option, value.as_mut_ptr().cast(), &mut len) };
     if result == 0 { Ok(len as usize) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Has the kernel drop what comes to a TCP socket with fewer hops left (RFC 5082; `IP_MINTTL`, `IPV6_MINHOPCOUNT`); 0: nothing. `local`: its own address.
+///
+/// # Errors
+/// setsockopt(2) failed.
+pub fn set_least_hops(socket: impl AsFd, local: IpAddr, hops: u8) -> io::Result<()> {
+    let (level, option) = match local.to_canonical() {
+        IpAddr::V4(_) => (libc::IPPROTO_IP, libc::IP_MINTTL),
+        IpAddr::V6(_) => (libc::IPPROTO_IPV6, libc::IPV6_MINHOPCOUNT),
+    };
+    set_int_option(socket, level, option, hops.into())
 }
 
 /// setsockopt(2) of a number.

@@ -20,6 +20,7 @@ static void open_port(const char *interface, unsigned mode, unsigned waiting, un
     options.mode = mode;
     options.waiting = waiting;
     options.queue_count = queues;
+    options.flags = NEARWIRE_OPEN_TCP;
     CHECK(NULL, nearwire_open(&port, interface, &options), 0);
 }
 
@@ -72,7 +73,7 @@ static void refused(const char *interface, unsigned mode)
     open_port(interface, mode, 0, 1);
     CHECK(port, nearwire_tcp_adopt(port, stream, NULL), -ENOTSUP);
     CHECK(NULL, nearwire_close(port), 0);
-    open_port(interface, mode, 0, 2);
+    open_port(interface, mode, 0, 0);
     CHECK(port, nearwire_tcp_send(port, stream, "x", 1, 0), -ENOENT);
     CHECK(port, nearwire_tcp_poll(port, NULL), -ENOENT);
     CHECK(port, nearwire_tcp_adopt(port, -1, NULL), -EBADF);
@@ -167,6 +168,40 @@ static void beside_frames(int fd)
     CHECK(port, nearwire_filter_remove_flow(port, &flow), 0);
 }
 
+/* The connection changes its owner while bytes are on their way in both directions, and none is lost or comes twice. */
+static void changes_owner(int fd)
+{
+    size_t sent = 0, got = 0;
+    for (size_t n = 0; n < sizeof out; n++)
+        out[n] = (unsigned char)(n * 13 + n / 241);
+    while (got < sizeof out) {
+        int by_kernel, turns = rand() % 4;
+        for (by_kernel = 0; by_kernel < 2; by_kernel++) {
+            if (!by_kernel)
+                CHECK(port, nearwire_tcp_adopt(port, fd, NULL), 0);
+            for (int turn = 0; turn < turns; turn++) {
+                size_t piece = (size_t)(rand() % 3000), left = sizeof out - sent;
+                long bytes;
+                piece = piece < left ? piece : left;
+                bytes = by_kernel ? send(fd, out + sent, piece, MSG_DONTWAIT) : nearwire_tcp_send(port, fd, out + sent, piece, 0);
+                CHECK(port, piece == 0 || bytes > 0 || bytes == (by_kernel ? -1 : -EAGAIN), 1);
+                sent += piece > 0 && bytes > 0 ? (size_t)bytes : 0;
+                if (got == sizeof out)
+                    break;
+                bytes = by_kernel ? recv(fd, in + got, sizeof in - got, MSG_DONTWAIT)
+                                  : nearwire_tcp_receive(port, fd, in + got, sizeof in - got, SECOND_NS / 10000);
+                CHECK(port, bytes > 0 || bytes == (by_kernel ? -1 : -EAGAIN), 1);
+                got += bytes > 0 ? (size_t)bytes : 0;
+            }
+            if (!by_kernel)
+                CHECK(port, nearwire_tcp_release(port, fd), 0);
+            else
+                usleep((useconds_t)(rand() % 1000));
+        }
+    }
+    CHECK(port, memcmp(in, out, sizeof out), 0);
+}
+
 int main(int argc, char **argv)
 {
     int64_t due_ns = 0;
@@ -178,7 +213,7 @@ int main(int argc, char **argv)
     waiting = atoi(argv[5]);
     refused(argv[1], (unsigned)mode);
 
-    open_port(argv[1], (unsigned)mode, (unsigned)waiting, 2);
+    open_port(argv[1], (unsigned)mode, (unsigned)waiting, 0);
     fd = connected(argv[2], number);
     echoes_by_kernel(fd, "before");
     CHECK(port, nearwire_tcp_adopt(port, fd, NULL), 0);
@@ -206,6 +241,7 @@ int main(int argc, char **argv)
 
     CHECK(port, nearwire_tcp_release(port, fd), 0);
     echoes_by_kernel(fd, "after");
+    changes_owner(fd);
     CHECK(port, nearwire_tcp_adopt(port, fd, NULL), 0);
     echoes(fd, "again");
     CHECK(NULL, nearwire_close(port), 0);

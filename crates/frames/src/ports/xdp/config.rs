@@ -118,6 +118,10 @@ pub struct XdpConfig {
     pub steer: Steer,
     /// Who gets frames for which there is no room.
     pub overflow: Overflow,
+    /// The port has connections of TCP, whose segments may come joined in generic mode: by a sender on this host that leaves it to its device to
+    /// cut them, or by the kernel, which joins what a device received. They lie in several buffers then (Linux 6.6). Without this, and
+    /// where `overflow` is [`Overflow::Drop`], the kernel gets what is longer than the MTU allows.
+    pub joined_segments: bool,
     /// Size of a buffer: 2048 or 4096. 2048 carries 1792 bytes: the kernel keeps 256 for itself. A longer frame lies in several, where the
     /// kernel has that (Linux 6.6); where it has not, the kernel keeps it.
     pub frame_size_bytes: u32,
@@ -164,6 +168,7 @@ impl XdpConfig {
             tx_interface: None,
             steer,
             overflow: Overflow::Drop,
+            joined_segments: false,
             frame_size_bytes: 2048,
             fill_frames: 128,
             tx_frames: 64,
@@ -238,10 +243,10 @@ impl XdpConfig {
         (facts.frame_most_bytes() as u32).div_ceil(self.buffer_bytes())
     }
 
-    /// Segments of TCP may come that a sender on the same host left to its device to cut (TSO over veth), and are for sockets: drivers' own
-    /// programs see them cut.
+    /// Segments of TCP may come that a sender on the same host left to its device to cut (TSO over veth), and are for sockets or
+    /// connections: drivers' own programs see them cut.
     pub(super) fn takes_bundles(&self) -> bool {
-        self.mode == XdpMode::Generic && self.overflow == Overflow::Kernel
+        self.mode == XdpMode::Generic && (self.overflow == Overflow::Kernel || self.joined_segments)
     }
 
     /// Bytes of the longest frame of an interface that can be received, in several buffers.
