@@ -34,13 +34,6 @@ impl PreparedMessage {
         &self.bytes
     }
 
-    /// Their sum of RFC 1071, folded.
-    #[inline]
-    #[must_use]
-    pub const fn sum(&self) -> [u8; 2] {
-        self.sum
-    }
-
     /// Overwrites bytes from an offset on; `false`: they are not within the message, and nothing was changed.
     #[inline]
     pub fn patch(&mut self, offset_bytes: usize, patch: &[u8]) -> bool {
@@ -63,6 +56,13 @@ impl OutgoingSegment<'_> {
     #[must_use]
     pub fn is_all_new(&self, message_bytes: usize) -> bool {
         self.purpose() == Purpose::New && self.payload_bytes() == message_bytes && self.is_end_of_written()
+    }
+
+    /// As [`Self::write`], into a frame that has this message at its end already: headers alone are written. The segment is one that carries it
+    /// ([`Self::is_all_new`]).
+    #[inline]
+    pub fn write_headers(self, frame: &mut [u8], message: &PreparedMessage) -> usize {
+        self.write_before(frame, message.bytes.len(), message.sum)
     }
 }
 
@@ -119,7 +119,7 @@ mod tests {
                 }
                 prop_assert_eq!(message.bytes(), &bytes[..]);
                 // Zero has two forms in one's complement, and only a message of zeroes has the other one.
-                let (told, is) = (message.sum(), Sum::default().bytes(&bytes).folded());
+                let (told, is) = (message.sum, Sum::default().bytes(&bytes).folded());
                 prop_assert!(told == is || [told, is].iter().all(|sum| [[0; 2], [0xff; 2]].contains(sum)));
             }
         }

@@ -5,7 +5,6 @@ use nearwire_wire::tcp::{CHECKSUM_OFFSET, Flags, HEADER_BYTES_MIN, TcpHeader};
 
 use super::connection::Connection;
 use super::flow::Ready;
-use super::prepared::PreparedMessage;
 use super::segment::{Outgoing, Purpose};
 use super::{ConnectionId, Tcp};
 use crate::Stack;
@@ -88,12 +87,11 @@ impl OutgoingSegment<'_> {
         self.write_by(frame, Ready::write)
     }
 
-    /// As [`Self::write`], into a frame that has this message at its end already: headers alone are written. The segment is one that carries it
-    /// ([`Self::is_all_new`]).
+    /// As [`Self::write`], into a frame that has the payload already: headers alone are written. `payload_sum`: its sum, folded.
     #[inline]
-    pub fn write_headers(self, frame: &mut [u8], message: &PreparedMessage) -> usize {
+    pub(super) fn write_before(self, frame: &mut [u8], payload_bytes: usize, payload_sum: [u8; 2]) -> usize {
         self.write_by(frame, |ready, frame, header, options, _, per| {
-            ready.write_headers(frame, header, options, message.bytes().len(), message.sum(), per)
+            ready.write_headers(frame, header, options, payload_bytes, payload_sum, per)
         })
     }
 
