@@ -171,10 +171,18 @@ static void beside_frames(int fd)
 /* The connection changes its owner while bytes are on their way in both directions, and none is lost or comes twice. */
 static void changes_owner(int fd)
 {
-    size_t sent = 0, got = 0;
+    size_t sent = 0, got = 0, progress = 0;
+    int idle = 0;
     for (size_t n = 0; n < sizeof out; n++)
         out[n] = (unsigned char)(n * 13 + n / 241);
     while (got < sizeof out) {
+        /* Timers begin anew with each owner: what was lost is sent again by one that has the connection for long enough. */
+        idle = sent + got == progress ? idle + 1 : 0;
+        progress = sent + got;
+        if (idle > 50) {
+            usleep(300000);
+            idle = 0;
+        }
         int by_kernel, turns = rand() % 4;
         for (by_kernel = 0; by_kernel < 2; by_kernel++) {
             if (!by_kernel)
