@@ -413,8 +413,8 @@ int nearwire_set_flow_hash(nearwire_port *port, uint32_t function);
  *     nearwire_tcp_trigger_patched(port, fd, 0, offset, price, sizeof price);
  *     nearwire_tcp_release(port, fd);               the kernel goes on: send(), recv(), close()
  *
- * A loaded message lies in a frame, its checksum is known; a trigger writes headers and sends it with one kick. It is TCP as any
- * other: it counts against the windows of both ends, waits for an earlier message, and is sent again when it is lost.
+ * A loaded message lies in a frame, its checksum is known; a trigger writes headers and sends it with one kick. That saves the copy
+ * and the sum: 3 ns of 64 bytes, 46 of 1400, on a machine where the kick takes 1 us. It is TCP as any other: it counts against the windows of both ends, waits for an earlier message, and is sent again when it is lost.
  *
  * Between adoption and release the fd is used with these functions alone, and stays open. Timers and acknowledgements run within
  * calls on the port: a program that makes none for some milliseconds calls nearwire_tcp_poll(). A process that is killed

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use common::tcp::Agreed;
 use common::{Host, at, pair, v4, v6};
-use nearwire_stack::{Arrival, ConnectionId, ReceiveChecksum, Take, TcpOptions};
+use nearwire_stack::{Arrival, ConnectionId, PreparedMessage, ReceiveChecksum, Take, TcpOptions};
 
 const ROUNDS: usize = 301;
 const TURNS: u32 = 1_000;
@@ -141,6 +141,36 @@ fn bulk() -> impl FnMut() {
     }
 }
 
+/// A message there, written or laid out in advance, and a byte back.
+fn message(bytes: usize, is_prepared: bool) -> impl FnMut() {
+    let (mut one, mut two) = ends(false, 0);
+    let message = PreparedMessage::new(&vec![0x5a; bytes]);
+    let mut now_ns = 0;
+    one.host.stack.tcp_write(one.id, now_ns, &[0], false).expect("has room");
+    one.transmit(&mut two, now_ns);
+    two.read();
+    let (headers_bytes, _) = one.host.stack.tcp_layout(one.id).expect("the way is known");
+    one.frame[headers_bytes..headers_bytes + bytes].copy_from_slice(message.bytes());
+    move || {
+        now_ns += GAP_NS;
+        one.host.stack.tcp_write_whole(one.id, now_ns, message.bytes()).expect("has room");
+        let segment = one.host.stack.tcp_transmit(one.id, now_ns).expect("may be sent");
+        let frame = &mut one.frame[..headers_bytes + bytes];
+        match is_prepared {
+            true => assert_eq!(segment.write_headers(frame, &message), frame.len()),
+            false => assert_eq!(segment.write(frame), frame.len()),
+        }
+        two.host.stack.tcp_time(now_ns);
+        let arrival =
+            Arrival { port: two.host.port, frame, received_ns: 0, device_ns: 0, checksum: ReceiveChecksum::Verify };
+        black_box(two.host.stack.receive(&arrival, |_, _| Take::Queue));
+        two.read();
+        two.host.stack.tcp_write(two.id, now_ns, &[0], false).expect("has room");
+        two.transmit(&mut one, now_ns);
+        one.read();
+    }
+}
+
 fn main() {
     let words: Vec<String> = std::env::args().skip(1).filter(|word| word != "--bench").collect();
     type Round = Box<dyn FnMut()>;
@@ -151,6 +181,10 @@ fn main() {
         ("64 bytes there and back, IPv4, among 50 000 idle connections", Box::new(ping_pong(false, 50_000))),
         (AFTER_CALLS, Box::new(ping_pong_after_system_calls(&timed))),
         ("14 480 bytes there, and acknowledgements", Box::new(bulk())),
+        ("message of 64 bytes written, and a byte back", Box::new(message(64, false))),
+        ("message of 64 bytes prepared, and a byte back", Box::new(message(64, true))),
+        ("message of 1400 bytes written, and a byte back", Box::new(message(1400, false))),
+        ("message of 1400 bytes prepared, and a byte back", Box::new(message(1400, true))),
     ]
     .into_iter()
     .filter(|(what, _)| words.iter().all(|word| what.contains(word.as_str())))
