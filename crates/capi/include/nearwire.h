@@ -452,7 +452,8 @@ int nearwire_tcp_adopt(nearwire_port *port, int fd, const struct nearwire_tcp_op
 
 /**
  * Gives the connection back to the kernel, with what waits to be read and sent. A connection that the far end has closed is ended
- * instead: the fd is good for close(2) alone. nearwire_close() releases all.
+ * instead: the fd is good for close(2) alone. nearwire_close() releases all; those that the kernel does not take are lost.
+ *   -ENETUNREACH   the kernel takes none to which it has no route, as while the interface is down: it is carried still
  *   -ECONNABORTED  the kernel did not take it back: it is lost
  */
 int nearwire_tcp_release(nearwire_port *port, int fd);

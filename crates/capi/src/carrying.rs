@@ -8,8 +8,8 @@ use std::os::fd::{AsFd as _, OwnedFd};
 use std::time::Duration;
 
 use libc::{
-    EAGAIN, EBADF, ECONNABORTED, ECONNRESET, EEXIST, EHOSTUNREACH, EIO, ENOENT, ENOMSG, ENOTCONN, ENOTSUP, EPIPE,
-    EPROTONOSUPPORT, ETIMEDOUT, c_int,
+    EAGAIN, EBADF, ECONNABORTED, ECONNRESET, EEXIST, EHOSTUNREACH, EIO, ENETUNREACH, ENOENT, ENOMSG, ENOTCONN, ENOTSUP,
+    EPIPE, EPROTONOSUPPORT, ETIMEDOUT, c_int,
 };
 use nearwire_agent::adoption::AdoptionError;
 use nearwire_agent::give_back::Sender;
@@ -154,7 +154,7 @@ impl Carrying {
         let counted = Counted::default();
         self.connections.insert(fd, Connection { shadow, carried, flow, messages, adopted_ns: now_ns, counted });
         if let Err(fault) = self.has_way(fd) {
-            self.release(port, fd)?;
+            self.release_now(port, fd)?;
             return Err(fault);
         }
         self.transmit(port)
@@ -182,16 +182,29 @@ impl Carrying {
         }
     }
 
-    /// Gives a connection to the kernel; one that the far end has closed, which no kernel takes, is ended.
+    /// Gives a connection to the kernel, where that has a route for it, without which it takes none.
     pub(crate) fn release(&mut self, port: &mut XdpPort, fd: c_int) -> Result<(), Fault> {
+        let id = self.id(fd)?;
+        self.follow_tables();
+        match self.carrier.stack.tcp_interface(id) {
+            Err(reason) if reason.is_unroutable() => Err(Fault::new(
+                ENETUNREACH,
+                format!("release fd {fd}: {}, and the kernel takes no connection without a route", reason.words()),
+            )),
+            _ => self.release_now(port, fd),
+        }
+    }
+
+    /// The same; one that the far end has closed, which no kernel takes, is ended. A port that has failed changes nothing of it.
+    fn release_now(&mut self, port: &mut XdpPort, fd: c_int) -> Result<(), Fault> {
         let connection = self.connections.remove(&fd).ok_or_else(|| not_carried(fd))?;
         let Connection { shadow, carried, flow, messages, adopted_ns, .. } = connection;
         self.settle(adopted_ns + SETTLES_WITHIN_NS);
         self.spare.extend(messages.into_frames());
         // What came for it is in the ring.
-        while self.look(port)? == Looked::Segment {}
+        while matches!(self.look(port), Ok(Looked::Segment)) {}
         let now_ns = self.carrier.now_ns();
-        self.carrier.transmit(port, now_ns)?;
+        let _ = self.carrier.transmit(port, now_ns);
         let released = carried.release(&shadow, &mut self.carrier.stack, now_ns);
         let result = match released {
             Ok(()) => Ok(()),
@@ -206,7 +219,7 @@ impl Carrying {
             )),
         };
         let _ = port.remove_filter(flow);
-        self.give_back(port, flow)?;
+        let _ = self.give_back(port, flow);
         result
     }
 
@@ -233,7 +246,7 @@ impl Carrying {
     pub(crate) fn release_all(&mut self, port: &mut XdpPort) {
         while let Some(fd) = self.connections.keys().next().copied() {
             // One that is lost is lost.
-            let _ = self.release(port, fd);
+            let _ = self.release_now(port, fd);
         }
     }
 
@@ -241,8 +254,11 @@ impl Carrying {
     pub(crate) fn send(&mut self, port: &mut XdpPort, fd: c_int, data: &[u8], more: bool) -> Result<usize, Fault> {
         let (id, now_ns) = (self.id(fd)?, self.carrier.now_ns());
         let written = self.carrier.stack.tcp_write(id, now_ns, data, more);
-        self.transmit_at(port, now_ns)?;
-        written.map_err(|error| self.fault(fd, id, error))
+        match (written, self.transmit_at(port, now_ns)) {
+            // What was taken is the stack's: a port that has failed says so to the next call.
+            (Ok(bytes), _) => Ok(bytes),
+            (Err(error), transmitted) => transmitted.and(Err(self.fault(fd, id, error))),
+        }
     }
 
     /// Copies what waits to be read; `None`: nothing does, and nothing of this connection is in the ring.
@@ -310,7 +326,8 @@ impl Carrying {
             }
             Triggered::Written => {
                 connection.counted.written += 1;
-                self.transmit_at(port, now_ns)
+                let _ = self.transmit_at(port, now_ns);
+                Ok(())
             }
             Triggered::Refused(error) => Err(self.fault(fd, id, error)),
         }
@@ -387,7 +404,19 @@ impl Carrying {
     fn serve(&mut self, port: &mut XdpPort) -> Result<(), Fault> {
         let now_ns = self.carrier.now_ns();
         self.served_ns = now_ns;
-        let Carrying { carrier, tables, connections, .. } = self;
+        self.follow_tables();
+        let Carrying { carrier, connections, .. } = self;
+        let recent = connections.values_mut().filter(|open| now_ns.saturating_sub(open.adopted_ns) < SLIPS_WITHIN_NS);
+        for Connection { carried, shadow, .. } in recent {
+            // What cannot be merged now is when it is released.
+            let _ = carried.merge_slipped(&*shadow, &mut carrier.stack, now_ns);
+        }
+        self.transmit_at(port, now_ns)
+    }
+
+    /// What the kernel says of the network.
+    fn follow_tables(&mut self) {
+        let Carrying { carrier, tables, .. } = self;
         if matches!(tables.read(|update| carrier.stack.update(update)), Ok(News::Lost) | Err(_))
             && let Ok(known) = tables.snapshot()
         {
@@ -398,12 +427,6 @@ impl Carrying {
             // Refused, the entry stays stale, and usable.
             let _ = tables.use_neighbour(ifindex, address);
         }
-        let recent = connections.values_mut().filter(|open| now_ns.saturating_sub(open.adopted_ns) < SLIPS_WITHIN_NS);
-        for Connection { carried, shadow, .. } in recent {
-            // What cannot be merged now is when it is released.
-            let _ = carried.merge_slipped(&*shadow, &mut carrier.stack, now_ns);
-        }
-        self.transmit_at(port, now_ns)
     }
 
     fn transmit(&mut self, port: &mut XdpPort) -> Result<(), Fault> {

@@ -146,6 +146,14 @@ reasons! {
     }
 }
 
+impl NeedsKernel {
+    /// Whether the kernel could not send either: it has no route.
+    #[must_use]
+    pub const fn is_unroutable(self) -> bool {
+        matches!(self, NeedsKernel::NoRoute | NeedsKernel::Unreachable | NeedsKernel::InterfaceDown)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

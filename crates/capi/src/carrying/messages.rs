@@ -101,7 +101,7 @@ impl Messages {
             return Err(Fault::new(EMSGSIZE, why));
         }
         let written = carrier.stack.tcp_write_whole(id, now_ns, loaded.message.bytes());
-        if written.is_ok() && loaded.send(carrier, port, (id, now_ns), (offset_bytes, patch))? {
+        if written.is_ok() && loaded.send(carrier, port, (id, now_ns), (offset_bytes, patch)) {
             return Ok(Triggered::Sent);
         }
         loaded.is_stale |= !patch.is_empty();
@@ -110,7 +110,8 @@ impl Messages {
 }
 
 impl Loaded {
-    /// Sends the message, which was just written, in its frame; `false`: it could not be, and is sent as any other.
+    /// Sends the message, which was just written, in its frame; `false`: it could not be, and is sent as any other. A port that has failed says so to
+    /// the next call.
     #[inline]
     fn send(
         &mut self,
@@ -118,12 +119,12 @@ impl Loaded {
         port: &mut XdpPort,
         (id, now_ns): (ConnectionId, u64),
         (offset_bytes, patch): (usize, &[u8]),
-    ) -> Result<bool, Fault> {
+    ) -> bool {
         let Loaded { message, frame, headers_bytes, is_stale } = self;
-        let Some(segment) = carrier.stack.tcp_transmit(id, now_ns) else { return Ok(false) };
+        let Some(segment) = carrier.stack.tcp_transmit(id, now_ns) else { return false };
         let message_bytes = message.bytes().len();
         if segment.len_bytes() != *headers_bytes + message_bytes || !segment.is_all_new(message_bytes) {
-            return Ok(false);
+            return false;
         }
         let sent = port.send_prepared(*frame, |frame| {
             let payload = &mut frame[*headers_bytes..];
@@ -133,9 +134,10 @@ impl Loaded {
                 payload[offset_bytes..offset_bytes + patch.len()].copy_from_slice(patch);
             }
             segment.write_headers(frame, message);
-        })?;
-        *is_stale &= !sent;
-        Ok(sent)
+        });
+        let is_sent = matches!(sent, Ok(true));
+        *is_stale &= !is_sent;
+        is_sent
     }
 }
 

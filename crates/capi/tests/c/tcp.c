@@ -210,6 +210,31 @@ static void changes_owner(int fd)
     CHECK(port, memcmp(in, out, sizeof out), 0);
 }
 
+static void set_link(const char *interface, const char *state)
+{
+    char command[128];
+    snprintf(command, sizeof command, "ip link set %s %s", interface, state);
+    CHECK(NULL, system(command), 0);
+}
+
+/* While the interface is down nothing moves, and the kernel would not take the connection; after that it does, with what was sent. */
+static void survives_its_interface(const char *interface, int fd)
+{
+    char back[32] = "";
+    CHECK(port, nearwire_tcp_adopt(port, fd, NULL), 0);
+    echoes(fd, "down");
+    set_link(interface, "down");
+    CHECK(port, nearwire_tcp_release(port, fd), -ENETUNREACH);
+    CHECK(port, nearwire_tcp_send(port, fd, "lost and sent again", 19, 0), 19);
+    set_link(interface, "up");
+    for (int n = 0; n < 100 && nearwire_tcp_release(port, fd) == -ENETUNREACH; n++)
+        usleep(20000);
+    CHECK(port, nearwire_tcp_release(port, fd), -ENOENT);
+    CHECK(NULL, recv(fd, back, 19, MSG_WAITALL), 19);
+    CHECK(NULL, strcmp(back, "lost and sent again"), 0);
+    echoes_by_kernel(fd, "up");
+}
+
 int main(int argc, char **argv)
 {
     int64_t due_ns = 0;
@@ -253,7 +278,15 @@ int main(int argc, char **argv)
     CHECK(port, nearwire_tcp_adopt(port, fd, NULL), 0);
     echoes(fd, "again");
     CHECK(NULL, nearwire_close(port), 0);
-    echoes_by_kernel(fd, "at last");
+    echoes_by_kernel(fd, "closed");
+
+    /* An address of IPv6 goes with the link. */
+    if (!strchr(argv[2], ':')) {
+        open_port(argv[1], (unsigned)mode, (unsigned)waiting, 0);
+        survives_its_interface(argv[1], fd);
+        CHECK(NULL, nearwire_close(port), 0);
+        echoes_by_kernel(fd, "at last");
+    }
     puts("OK");
     return 0;
 }

@@ -85,8 +85,6 @@ pub(super) struct KernelsSegments {
     /// Of the last one that was released.
     released_ticks: u64,
     late: Vec<(FlowSocket, Segment)>,
-    /// The flows whose segments the kernel was given, and when that was.
-    given: Vec<(ExactFlow, u64)>,
     sender: Sender,
 }
 
@@ -117,22 +115,7 @@ impl KernelsSegments {
     }
 }
 
-impl KernelsSegments {
-    /// Whether segments that the kernel was given may be on their way to its socket still: loopback queues them, and a busy host handles that queue late. Between
-    /// two steps of an adoption the kernel has no such connection, and would reset it.
-    fn are_on_their_way(&mut self, now: Now, flow: ExactFlow) -> bool {
-        self.given.retain(|(_, ticks)| now.ticks.wrapping_sub(*ticks) < LATE_TICKS);
-        self.given.iter().any(|(given, _)| *given == flow)
-    }
-}
-
 impl<H: Host> Engine<H> {
-    /// Whether segments of a connection that the kernel was given may not have come to it yet.
-    #[inline]
-    pub(crate) fn are_segments_on_their_way(&mut self, now: Now, flow: ExactFlow) -> bool {
-        !self.kernels_segments.given.is_empty() && self.kernels_segments.are_on_their_way(now, flow)
-    }
-
     /// Has all ports take the frames of a connection.
     ///
     /// # Errors
@@ -247,8 +230,8 @@ impl<H: Host> Engine<H> {
     }
 
     /// Has the kernel get a segment, after its connection was released.
-    pub(crate) fn give_ending(&mut self, now: Now, shadow: Descriptor, ending: &Ending) {
-        self.give_segment(now, shadow, &ending.segment);
+    pub(crate) fn give_ending(&mut self, shadow: Descriptor, ending: &Ending) {
+        self.give_segment(shadow, &ending.segment);
     }
 
     /// A connection has just been released: what comes of it still the kernel gets.
@@ -262,22 +245,19 @@ impl<H: Host> Engine<H> {
 
     /// Has the kernel get what came of released connections.
     #[inline]
-    pub(crate) fn give_late_segments(&mut self, now: Now) {
+    pub(crate) fn give_late_segments(&mut self) {
         if self.kernels_segments.late.is_empty() {
             return;
         }
         for (shadow, segment) in std::mem::take(&mut self.kernels_segments.late) {
             // Closed, its descriptor may be another socket's.
             if inode_of(shadow.descriptor) == Some(shadow.inode) {
-                self.give_segment(now, shadow.descriptor, &segment);
+                self.give_segment(shadow.descriptor, &segment);
             }
         }
     }
 
-    fn give_segment(&mut self, now: Now, shadow: Descriptor, segment: &Segment) {
-        self.kernels_segments.given.extend(segment.flow().map(|flow| (flow, now.ticks)));
-        let surplus = self.kernels_segments.given.len().saturating_sub(SEGMENTS_MOST);
-        self.kernels_segments.given.drain(..surplus);
+    fn give_segment(&mut self, shadow: Descriptor, segment: &Segment) {
         let sender = &mut self.kernels_segments.sender;
         let destination = segment.ip.destination;
         if !sender.is_open_for(destination) {

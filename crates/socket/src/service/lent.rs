@@ -8,6 +8,7 @@
 //! A lent socket is undecided like a young one: whatever else is done with it finds it as the kernel has it, and settles it.
 
 use crate::direct;
+use crate::engine::Engine;
 use crate::engines::SETTLED_TICKS;
 use crate::host::Host;
 use crate::id::SocketId;
@@ -49,8 +50,7 @@ impl<H: Host> Sockets<H> {
         let begun_ticks = self.host.ticks();
         while self.host.ticks().wrapping_sub(begun_ticks) < SETTLED_TICKS {
             self.take_in_all_frames();
-            let now = self.time();
-            self.engine().into_iter().for_each(|engine| engine.give_late_segments(now));
+            self.engine().into_iter().for_each(Engine::give_late_segments);
         }
     }
 

@@ -153,7 +153,7 @@ impl<H: Host> Sockets<H> {
             return Err(NotAdopted::YET);
         }
         let [local_ip, remote_ip] = [local, remote].map(|address| address.ip().to_canonical());
-        let (minds_bulk, now) = (self.minds_bulk(), self.time());
+        let minds_bulk = self.minds_bulk();
         let engine = self.open_engine()?;
         if engine.home().is_some_and(|home| !home.has(shadow)) {
             return Err(Reason::OtherNamespace.into());
@@ -161,8 +161,7 @@ impl<H: Host> Sockets<H> {
         if local_ip.is_loopback() || is_local(engine, remote_ip) {
             return Err(Reason::Loopback.into());
         }
-        let flow = ExactFlow::between(Transport::Tcp, local, remote);
-        if engine.is_overflowing() || engine.are_segments_on_their_way(now, flow) {
+        if engine.is_overflowing() {
             return Err(NotAdopted::YET);
         }
         if self.streams.unheard >= way::UNHEARD_MOST {
@@ -181,6 +180,7 @@ impl<H: Host> Sockets<H> {
         options.tcp.tells_bulk = minds_bulk;
         (options.tcp.device_cuts, options.tcp.device_joins) = (offloads.cuts, offloads.joins);
         let inode = inode_of(shadow).ok_or(Reason::NotBound)?;
+        let flow = ExactFlow::between(Transport::Tcp, local, remote);
         let socket = FlowSocket { descriptor: shadow, inode };
         if is_patient {
             self.hears(fd, flow, socket)?;
@@ -347,13 +347,13 @@ impl<H: Host> Sockets<H> {
         let now = self.time();
         if let Some(engine) = self.engine() {
             if let Next::Ending(ending) = next {
-                engine.give_ending(now, shadow, ending);
+                engine.give_ending(shadow, ending);
             }
             engine.close_connection(flow);
             // What came since its facts were taken.
             engine.expect_late_segments(now, flow, FlowSocket { descriptor: shadow, inode });
             engine.take_in_all(now);
-            engine.give_late_segments(now);
+            engine.give_late_segments();
         }
         self.raise_readable();
         self.raise_streams();

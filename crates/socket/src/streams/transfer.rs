@@ -192,8 +192,7 @@ impl<H: Host> Sockets<H> {
     /// The same by a time that was just read.
     #[inline]
     fn follow_streams_at(&mut self, now_ns: u64) {
-        let now = self.time();
-        self.engine().into_iter().for_each(|engine| engine.give_late_segments(now));
+        self.engine().into_iter().for_each(Engine::give_late_segments);
         if !self.streams.are_carried() {
             return;
         }

@@ -30,11 +30,6 @@ const AGENT_AWAITED_NS: u64 = 5_000_000_000;
 /// So many connections that heard nothing by their port are enough.
 pub(super) const UNHEARD_MOST: u32 = 3;
 
-/// Whether the kernel could not send either.
-const fn is_unroutable(reason: NeedsKernel) -> bool {
-    matches!(reason, NeedsKernel::NoRoute | NeedsKernel::Unreachable | NeedsKernel::InterfaceDown)
-}
-
 /// By which interface the stack could send for a connection.
 pub(super) fn interface_between<H: Host>(
     engine: &Engine<H>,
@@ -43,7 +38,7 @@ pub(super) fn interface_between<H: Host>(
 ) -> Result<u32, NotAdopted> {
     let way = engine.stack_ref().interface_between(local, remote);
     // There may be one soon.
-    way.map_err(|reason| if is_unroutable(reason) { NotAdopted::YET } else { Reason::Route.into() })
+    way.map_err(|reason| if reason.is_unroutable() { NotAdopted::YET } else { Reason::Route.into() })
 }
 
 impl<H: Host> Sockets<H> {
@@ -82,7 +77,7 @@ impl<H: Host> Sockets<H> {
             return false;
         };
         let is_taken = |engine: &Engine<H>| {
-            is_local(engine, local) && !engine.stack_ref().tcp_interface(id).is_err_and(is_unroutable)
+            is_local(engine, local) && !engine.stack_ref().tcp_interface(id).is_err_and(NeedsKernel::is_unroutable)
         };
         if !self.engine_ref().is_some_and(is_taken) || self.waits_for_agent() {
             return false;
