@@ -1,16 +1,19 @@
-//! The door of a responder that listens: one initiator at a time, the others are told at once that it is busy.
+//! The door of a responder that listens: one initiator at a time, the others are told that it is busy.
 
 use std::io;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::control::{Answer, Ask, Control, Stream};
 
 /// How long a caller who is to be told "busy" may take to say what it wants.
 const HELLO_TIMEOUT: Duration = Duration::from_secs(1);
+/// An initiator that has ended is gone within this: the next command of a script may call before.
+const LEAVES_WITHIN: Duration = Duration::from_millis(300);
+const LOOK_EVERY: Duration = Duration::from_millis(5);
 
 /// Accepts on a thread of its own, which sleeps in accept(2) while an experiment runs.
 #[derive(Debug)]
@@ -45,7 +48,7 @@ impl Door {
 fn accept(listener: &TcpListener, busy: &AtomicBool, callers: &SyncSender<(TcpStream, SocketAddr)>) {
     loop {
         match listener.accept() {
-            Ok((stream, _)) if busy.swap(true, Ordering::AcqRel) => turn_away(stream),
+            Ok((stream, _)) if !is_free_soon(busy) => turn_away(stream),
             Ok(caller) => {
                 if callers.send(caller).is_err() {
                     return;
@@ -55,6 +58,18 @@ fn accept(listener: &TcpListener, busy: &AtomicBool, callers: &SyncSender<(TcpSt
             Err(_) => std::thread::sleep(Duration::from_millis(10)),
         }
     }
+}
+
+/// Takes the place of an initiator, which may be about to leave.
+fn is_free_soon(busy: &AtomicBool) -> bool {
+    let give_up = Instant::now() + LEAVES_WITHIN;
+    while busy.swap(true, Ordering::AcqRel) {
+        if Instant::now() > give_up {
+            return false;
+        }
+        std::thread::sleep(LOOK_EVERY);
+    }
+    true
 }
 
 /// Hears the caller out, because what is not read when a connection is closed takes the answer with it.
