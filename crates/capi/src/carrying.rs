@@ -157,7 +157,7 @@ impl Carrying {
             self.release_now(port, fd)?;
             return Err(fault);
         }
-        self.transmit(port)
+        self.transmit(port, now_ns)
     }
 
     /// Waits until frames of a flow that was opened, or of a connection that was adopted, have come where they go.
@@ -254,7 +254,7 @@ impl Carrying {
     pub(crate) fn send(&mut self, port: &mut XdpPort, fd: c_int, data: &[u8], more: bool) -> Result<usize, Fault> {
         let (id, now_ns) = (self.id(fd)?, self.carrier.now_ns());
         let written = self.carrier.stack.tcp_write(id, now_ns, data, more);
-        match (written, self.transmit_at(port, now_ns)) {
+        match (written, self.transmit(port, now_ns)) {
             // What was taken is the stack's: a port that has failed says so to the next call.
             (Ok(bytes), _) => Ok(bytes),
             (Err(error), transmitted) => transmitted.and(Err(self.fault(fd, id, error))),
@@ -326,7 +326,7 @@ impl Carrying {
             }
             Triggered::Written => {
                 connection.counted.written += 1;
-                let _ = self.transmit_at(port, now_ns);
+                let _ = self.transmit(port, now_ns);
                 Ok(())
             }
             Triggered::Refused(error) => Err(self.fault(fd, id, error)),
@@ -347,7 +347,7 @@ impl Carrying {
             self.serve(port)?;
         }
         if self.carrier.stack.tcp_is_unsettled() || !self.carrier.stack.tcp_is_idle(now_ns) {
-            self.transmit_at(port, now_ns)?;
+            self.transmit(port, now_ns)?;
         }
         Ok(())
     }
@@ -411,7 +411,7 @@ impl Carrying {
             // What cannot be merged now is when it is released.
             let _ = carried.merge_slipped(&*shadow, &mut carrier.stack, now_ns);
         }
-        self.transmit_at(port, now_ns)
+        self.transmit(port, now_ns)
     }
 
     /// What the kernel says of the network.
@@ -429,13 +429,8 @@ impl Carrying {
         }
     }
 
-    fn transmit(&mut self, port: &mut XdpPort) -> Result<(), Fault> {
-        let now_ns = self.carrier.now_ns();
-        self.transmit_at(port, now_ns)
-    }
-
     #[inline]
-    fn transmit_at(&mut self, port: &mut XdpPort, now_ns: u64) -> Result<(), Fault> {
+    fn transmit(&mut self, port: &mut XdpPort, now_ns: u64) -> Result<(), Fault> {
         Ok(self.carrier.transmit(port, now_ns)?)
     }
 

@@ -10,7 +10,7 @@ use crate::fault::Fault;
 use crate::handle::{self, OpenPort, Port, State, with_port};
 
 /// Looks at an empty ring between two at the clock, which costs as much as five of them.
-pub(crate) const LOOKS_PER_CLOCK: u32 = 64;
+const LOOKS_PER_CLOCK: u32 = 64;
 
 /// See `nearwire.h`.
 ///
@@ -112,7 +112,7 @@ unsafe fn next(state: &mut State, timeout_ns: i64, info: *mut FrameInfo) -> Resu
         // SAFETY: as the caller promises.
         unsafe { abi::write(info, &abi::empty::<FrameInfo>()) }?;
     }
-    if !wait(state, timeout_ns)? {
+    if wait_for(state, timeout_ns, |state| Ok(lend(state)?.then_some(())))?.is_none() {
         return Ok(None);
     }
     let frame = with_port!(&state.port, port => port.lent());
@@ -143,13 +143,18 @@ fn now() -> Stamp {
     Stamp { time_ns: since_1970.as_nanos() as u64, source: TimeSource::Program }
 }
 
-/// Looks until a frame is lent. `false`: none came in time.
-fn wait(state: &mut State, timeout_ns: i64) -> Result<bool, Fault> {
-    if lend(state)? {
-        return Ok(true);
+/// Looks until there is something; `None`: nothing came in time.
+#[inline]
+pub(crate) fn wait_for<T>(
+    state: &mut State,
+    timeout_ns: i64,
+    mut look: impl FnMut(&mut State) -> Result<Option<T>, Fault>,
+) -> Result<Option<T>, Fault> {
+    if let Some(found) = look(state)? {
+        return Ok(Some(found));
     }
     if timeout_ns == 0 {
-        return Ok(false);
+        return Ok(None);
     }
     // A time beyond the clock's end is for ever.
     let timeout = u64::try_from(timeout_ns).ok().map(Duration::from_nanos);
@@ -157,7 +162,7 @@ fn wait(state: &mut State, timeout_ns: i64) -> Result<bool, Fault> {
     loop {
         let left = end.map(|end| end.saturating_duration_since(Instant::now()));
         if left.is_some_and(|left| left.is_zero()) {
-            return Ok(false);
+            return Ok(None);
         }
         if state.sleeps {
             let due = state.carrying.as_mut().and_then(|carrying| carrying.due_in());
@@ -166,8 +171,8 @@ fn wait(state: &mut State, timeout_ns: i64) -> Result<bool, Fault> {
         }
         let looks = if state.sleeps { 1 } else { LOOKS_PER_CLOCK };
         for _ in 0..looks {
-            if lend(state)? {
-                return Ok(true);
+            if let Some(found) = look(state)? {
+                return Ok(Some(found));
             }
             std::hint::spin_loop();
         }
@@ -183,6 +188,6 @@ fn lend(state: &mut State) -> Result<bool, Fault> {
     Ok(with_port!(&mut state.port, port => port.lend())?.is_some())
 }
 
-pub(crate) fn interrupted(interface: &str, error: &std::io::Error) -> Fault {
+fn interrupted(interface: &str, error: &std::io::Error) -> Fault {
     Fault::new(error.raw_os_error().unwrap_or(libc::EIO), format!("wait for a frame on {interface}: {error}"))
 }

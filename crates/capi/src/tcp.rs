@@ -1,9 +1,6 @@
 //! TCP connections past the kernel.
 
-use std::time::{Duration, Instant};
-
 use libc::{EINVAL, ENOENT, ENOTSUP, c_int, c_uint, c_void};
-use nearwire_frames::RawPort;
 use nearwire_frames::interface::InterfaceFacts;
 use nearwire_frames::ports::xdp::{XdpMode, XdpPort};
 
@@ -11,7 +8,7 @@ use crate::abi::{self, TcpInfo, TcpOptions};
 use crate::carrying::Carrying;
 use crate::fault::Fault;
 use crate::handle::{self, OpenPort, Port, State};
-use crate::receive::{LOOKS_PER_CLOCK, check_timeout, interrupted};
+use crate::receive::{check_timeout, wait_for};
 use crate::transmit::TRANSMIT_MORE;
 
 /// Messages that a connection has room for, where options do not say.
@@ -101,7 +98,11 @@ pub unsafe extern "C" fn nearwire_tcp_receive(
         if most == 0 {
             return Err(Fault::new(EINVAL, format!("receive on fd {fd}: there is no room; pass a buffer")));
         }
-        Ok(wait(state, fd, &mut room[..most], timeout_ns)? as c_int)
+        let received = wait_for(state, timeout_ns, |state| {
+            let (carrying, port) = state.carries()?;
+            carrying.receive(port, fd, &mut room[..most])
+        })?;
+        Ok(received.ok_or_else(Fault::again)? as c_int)
     };
     // SAFETY: as the caller promises.
     unsafe { handle::call(port, receive) }
@@ -261,35 +262,5 @@ impl State {
             return Err(Fault::new(ENOTSUP, why));
         }
         Ok(())
-    }
-}
-
-/// Waits for bytes of a connection; 0: the far end has sent all.
-fn wait(state: &mut State, fd: c_int, room: &mut [std::mem::MaybeUninit<u8>], timeout_ns: i64) -> Result<usize, Fault> {
-    let mut end = None;
-    loop {
-        for _ in 0..if state.sleeps { 1 } else { LOOKS_PER_CLOCK } {
-            let (carrying, port) = state.carries()?;
-            if let Some(bytes) = carrying.receive(port, fd, room)? {
-                return Ok(bytes);
-            }
-            if timeout_ns == 0 {
-                return Err(Fault::again());
-            }
-            std::hint::spin_loop();
-        }
-        let now = Instant::now();
-        // A time beyond the clock's end is for ever.
-        let timeout = u64::try_from(timeout_ns).ok().map(Duration::from_nanos);
-        let end = *end.get_or_insert_with(|| timeout.and_then(|timeout| now.checked_add(timeout)));
-        let left = end.map(|end| end.saturating_duration_since(now));
-        if left.is_some_and(|left| left.is_zero()) {
-            return Err(Fault::again());
-        }
-        if state.sleeps {
-            let (carrying, port) = state.carries()?;
-            let most = [left, carrying.due_in()].into_iter().flatten().min();
-            port.wait(most).map_err(|error| interrupted(&state.interface, &error))?;
-        }
     }
 }
