@@ -32,23 +32,6 @@ pub struct Received<'a> {
     pub payload: &'a [u8],
 }
 
-/// How long the packet in a frame is, the packet with what follows, and its destination.
-fn packet_of(frame: &[u8]) -> Option<(usize, &[u8], IpAddr)> {
-    let (header, packet) = EthernetHeader::parse(frame).ok()?;
-    match header.ethertype {
-        EtherType::IPV4 => {
-            let parsed = Ipv4Header::parse(packet).ok()?;
-            let header_bytes = usize::from(packet.first()? & 0xf) * 4;
-            Some((header_bytes + parsed.payload.len(), packet, parsed.header.destination.into()))
-        }
-        EtherType::IPV6 => {
-            let (header, payload) = Ipv6Header::parse(packet).ok()?;
-            Some((ipv6::HEADER_BYTES + payload.len(), packet, header.destination.into()))
-        }
-        _ => None,
-    }
-}
-
 /// What became of a datagram.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum GivenBack {
@@ -107,12 +90,6 @@ impl Sender {
         }
     }
 
-    /// Sends the IP packet in a frame to the address of this host that it was for, without what makes a short frame long enough.
-    pub fn send_frame(&mut self, frame: &[u8]) -> GivenBack {
-        let Some((packet_bytes, packet, destination)) = packet_of(frame) else { return GivenBack::Refused };
-        self.send_packet(&packet[..packet_bytes], destination)
-    }
-
     /// The packet as it came, as far as a program can tell. Gives the destination.
     fn write(&mut self, datagram: &Received<'_>) -> Option<IpAddr> {
         let Received { payload, source, destination, ttl, tos } = *datagram;
@@ -137,6 +114,27 @@ impl Sender {
         };
         self.packet = packet;
         sent
+    }
+}
+
+/// The segment in a frame that a stack has found to be right, for [`Sender::send_segment`]. `None`: it is none of IPv4 or IPv6.
+#[must_use]
+pub fn segment_of(frame: &[u8]) -> Option<(Ip, &[u8])> {
+    let (header, packet) = EthernetHeader::parse(frame).ok()?;
+    let protocol = tcp::PROTOCOL;
+    match header.ethertype {
+        EtherType::IPV4 => {
+            let packet = Ipv4Header::parse(packet).ok()?;
+            let header = packet.header;
+            let (source, destination): (IpAddr, IpAddr) = (header.source.into(), header.destination.into());
+            Some((Ip { source, destination, ttl: header.ttl, tos: header.tos, protocol }, packet.payload))
+        }
+        EtherType::IPV6 => {
+            let (header, payload) = Ipv6Header::parse(packet).ok()?;
+            let (source, destination): (IpAddr, IpAddr) = (header.source.into(), header.destination.into());
+            Some((Ip { source, destination, ttl: header.hop_limit, tos: header.traffic_class, protocol }, payload))
+        }
+        _ => None,
     }
 }
 

@@ -12,7 +12,7 @@ use libc::{
     EPIPE, EPROTONOSUPPORT, ETIMEDOUT, c_int,
 };
 use nearwire_agent::adoption::AdoptionError;
-use nearwire_agent::give_back::Sender;
+use nearwire_agent::give_back::{Sender, segment_of};
 use nearwire_agent::message::Cause;
 use nearwire_agent::packet_path::PacketPath;
 use nearwire_agent::shadow::ConnectedShadow;
@@ -24,7 +24,9 @@ use nearwire_socket::kernel_tables::{KernelTables, News};
 use nearwire_socket::options_of_connection;
 use nearwire_socket::tcp::carrier::Carrier;
 use nearwire_socket::tcp::{Carried, CarryError};
-use nearwire_stack::{ConnectionId, Offers, Stack, StackConfig, TcpCallError, TcpError, TcpInfo, TcpOptions, Verdict};
+use nearwire_stack::{
+    ConnectionId, NotOurs, Offers, Stack, StackConfig, TcpCallError, TcpError, TcpInfo, TcpOptions, Verdict,
+};
 use nearwire_sys::descriptor::Descriptor;
 use nearwire_sys::socket::netns_cookie;
 use nearwire_sys::tsc::monotonic_raw_ns;
@@ -231,9 +233,13 @@ impl Carrying {
             && let Some(frame) = port.lend()?
         {
             if flows.takes(frame.bytes) {
-                self.gave_ns = Some(self.carrier.now_ns());
-                // Refused, the far end sends it again.
-                let _ = self.to_kernel.send_frame(frame.bytes);
+                // Its checksum is computed anew, so it is one that the stack has found to be right.
+                let is_right = self.carrier.take_in(frame.bytes) == Verdict::NotOurs(NotOurs::NoConnection);
+                if let Some((ip, segment)) = segment_of(frame.bytes).filter(|_| is_right) {
+                    self.gave_ns = Some(self.carrier.now_ns());
+                    // Refused, the far end sends it again.
+                    let _ = self.to_kernel.send_segment(ip, segment);
+                }
                 port.give_back()?;
             } else {
                 self.sort(port)?;

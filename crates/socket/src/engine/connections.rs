@@ -2,16 +2,13 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use nearwire_agent::give_back::{Ip, Sender};
+use nearwire_agent::give_back::{Ip, Sender, segment_of};
 use nearwire_frames::capture::Direction;
 use nearwire_frames::steering::{ExactFlow, Transport};
 use nearwire_frames::{EnginePort, FlowSocket};
 use nearwire_stack::ConnectionId;
 use nearwire_sys::descriptor::{Descriptor, inode_of};
-use nearwire_wire::ethernet::{EtherType, EthernetHeader};
-use nearwire_wire::ipv4::Ipv4Header;
-use nearwire_wire::ipv6::Ipv6Header;
-use nearwire_wire::tcp::{self, TcpSegment};
+use nearwire_wire::tcp::TcpSegment;
 
 use super::Engine;
 use super::late::LATE_TICKS;
@@ -35,22 +32,7 @@ pub(crate) struct Segment {
 impl Segment {
     /// Of a frame that the stack has found to be right.
     fn of(frame: &[u8]) -> Option<Segment> {
-        let (header, packet) = EthernetHeader::parse(frame).ok()?;
-        let protocol = tcp::PROTOCOL;
-        let (ip, segment) = match header.ethertype {
-            EtherType::IPV4 => {
-                let packet = Ipv4Header::parse(packet).ok()?;
-                let header = packet.header;
-                let (source, destination): (IpAddr, IpAddr) = (header.source.into(), header.destination.into());
-                (Ip { source, destination, ttl: header.ttl, tos: header.tos, protocol }, packet.payload)
-            }
-            EtherType::IPV6 => {
-                let (header, payload) = Ipv6Header::parse(packet).ok()?;
-                let (source, destination): (IpAddr, IpAddr) = (header.source.into(), header.destination.into());
-                (Ip { source, destination, ttl: header.hop_limit, tos: header.traffic_class, protocol }, payload)
-            }
-            _ => return None,
-        };
+        let (ip, segment) = segment_of(frame)?;
         Some(Segment { ip, bytes: segment.to_vec() })
     }
 
