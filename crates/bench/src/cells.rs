@@ -2,13 +2,15 @@
 
 use std::net::IpAddr;
 
+use nearwire_sys::affinity::pin_current_thread;
 use nearwire_sys::tsc::Clock;
 
 use crate::bed::TestBed;
-use crate::experiment::{CellSpec, Experiment, SizeError, Workload, check_size};
+use crate::experiment::{CellSpec, Experiment, SizeError, check_size};
 use crate::paths::{ALL, AskedMode, How, PathId, RxMode, TxMode, What};
 use crate::round;
-use crate::workloads::ping_pong::{RoundPlan, SampleBuffer};
+use crate::sweep;
+use crate::workloads::{RoundPlan, SampleBuffer};
 
 /// What was asked for. Every combination that makes sense becomes a cell.
 #[derive(Debug, Clone)]
@@ -25,6 +27,19 @@ pub struct Wish {
     pub rx: Vec<RxMode>,
     /// 4 and 6, for socket paths.
     pub ip_versions: Vec<u8>,
+    /// For workloads with a rate.
+    pub rates: Rates,
+}
+
+/// The rates that each combination is measured at.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Rates {
+    /// None: the workload has no rate.
+    None,
+    /// These, messages a second.
+    Given(Vec<u64>),
+    /// Some up to what each combination carries.
+    Sweep,
 }
 
 /// A path that was not asked for by name and cannot run here.
@@ -74,12 +89,41 @@ pub fn cells(
     let mut found = (Vec::new(), Vec::new());
     for path in paths(wish, experiment)? {
         match try_path(bed, clock, path, experiment.xdp_mode) {
-            Ok(()) => add_cells(wish, path, named, bed.mtu_bytes(), &mut found.0)?,
+            Ok(()) => add_cells(wish, experiment, path, bed.mtu_bytes(), &mut found.0)?,
             Err(why) if named => return Err(CellError::CannotRun { path, why }),
             Err(why) => found.1.push(LeftOut { path, why }),
         }
     }
     found.0 = each_once(&found.0);
+    found.0 = at_rates(&wish.rates, &found.0, experiment, bed, clock)?;
+    Ok(found)
+}
+
+/// These cells at each rate. A sweep tries each of them shortly.
+fn at_rates(
+    rates: &Rates,
+    cells: &[CellSpec],
+    experiment: &Experiment,
+    bed: &mut TestBed,
+    clock: Clock,
+) -> Result<Vec<CellSpec>, CellError> {
+    let mut found = Vec::new();
+    for cell in cells {
+        let of_cell = match rates {
+            Rates::None => {
+                found.push(*cell);
+                continue;
+            }
+            Rates::Given(rates) => each_once(rates),
+            Rates::Sweep => {
+                // Without it the figures of the trials are a little noisier.
+                let _ = experiment.cpu_initiator.map(pin_current_thread);
+                sweep::rates(bed, clock, experiment, cell)
+                    .map_err(|error| CellError::CannotRun { path: cell.path, why: error.to_string() })?
+            }
+        };
+        found.extend(of_cell.into_iter().map(|rate| CellSpec { rate_per_second: Some(rate), ..*cell }));
+    }
     Ok(found)
 }
 
@@ -109,7 +153,7 @@ fn with_twin(wish: &Wish) -> Vec<PathId> {
 /// faults could be put around.
 fn cannot(path: PathId, experiment: &Experiment) -> Option<&'static str> {
     let wishes = [
-        (experiment.workload == Workload::Forward && path.is_ip(), "--workload forward"),
+        (experiment.workload.uses_two_cables() && path.is_ip(), "--workload forward"),
         (experiment.fault.is_some() && !path.has_port(), "--fault"),
         (experiment.vlan.is_some() && path.is_ip(), "--vlan"),
     ];
@@ -128,21 +172,22 @@ fn each_once<T: Copy + PartialEq>(values: &[T]) -> Vec<T> {
 
 fn add_cells(
     wish: &Wish,
+    experiment: &Experiment,
     path: PathId,
-    named: bool,
     mtu_bytes: u32,
     cells: &mut Vec<CellSpec>,
 ) -> Result<(), SizeError> {
+    let named = !wish.paths.is_empty();
     for &size_bytes in &wish.sizes_bytes {
         let versions = if path.is_ip() { wish.ip_versions.iter().copied().map(Some).collect() } else { vec![None] };
         for ip_version in versions {
-            match check_size(path, size_bytes, ip_version.unwrap_or(4), mtu_bytes) {
+            match check_size(path, size_bytes, ip_version.unwrap_or(4), mtu_bytes, &experiment.workload) {
                 Ok(()) => {}
                 Err(error) if named || path.is_ip() => return Err(error),
                 // Small messages are common wishes, and the shortest frame is longer.
                 Err(_) => continue,
             }
-            let cell = |(tx, rx)| CellSpec { path, tx, rx, size_bytes, ip_version };
+            let cell = |(tx, rx)| CellSpec { path, tx, rx, size_bytes, ip_version, rate_per_second: None };
             cells.extend(modes(wish, path).into_iter().map(cell));
         }
     }
@@ -166,7 +211,8 @@ pub fn try_path(bed: &mut TestBed, clock: Clock, path: PathId, xdp_mode: Option<
     const MESSAGES: u64 = 10;
     let experiment = Experiment { timeout_ns: 200_000_000, xdp_mode, ..Experiment::default() };
     let ip_version = if bed.local.addresses.iter().any(IpAddr::is_ipv4) { 4 } else { 6 };
-    let cell = CellSpec { path, tx: None, rx: None, size_bytes: 64, ip_version: Some(ip_version) };
+    let cell =
+        CellSpec { path, tx: None, rx: None, size_bytes: 64, ip_version: Some(ip_version), rate_per_second: None };
     let setup = experiment.setup(&cell, bed, std::process::id(), 0, None);
     let plan = RoundPlan {
         warm_up_messages: 0,

@@ -20,7 +20,7 @@ use crate::endpoint::Remark;
 use crate::paths::{EndAddress, LocalEnd, Setup};
 
 /// Both ends must speak the same; raised with every change of a message.
-pub const PROTOCOL: u32 = 2;
+pub const PROTOCOL: u32 = 3;
 
 /// A longer line is an error: a stranger must not fill our memory.
 const LINE_LIMIT_BYTES: u64 = 2 << 20;
@@ -100,8 +100,10 @@ pub enum Answer {
 /// The responder's side of a round.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct ResponderReport {
-    /// Messages sent back.
+    /// Messages to send back.
     pub messages: u64,
+    /// Of these, those that could not be sent.
+    pub unsent: u64,
     /// Messages of the wrong length or content.
     pub corrupted: u64,
     /// CPU time since the first message.

@@ -10,17 +10,37 @@ use serde::{Deserialize, Serialize};
 
 /// One connected end of a path.
 pub trait Endpoint {
-    /// Sends the message with this number now.
+    /// Sends the message with this number, waiting for room. `false`: there was none for as long as an answer may take, or a queue of this
+    /// end dropped it; it is not on the wire.
     ///
     /// # Errors
-    /// The path failed for good; a message that was merely not accepted is lost, not an error.
-    fn send(&mut self, sequence: u64) -> Result<(), EndpointError>;
+    /// The path failed for good.
+    fn send(&mut self, sequence: u64) -> Result<bool, EndpointError>;
 
     /// Waits for the next message until `deadline`; `None` when it passed without one.
     ///
     /// # Errors
     /// The path failed for good, or the peer closed it.
     fn receive(&mut self, deadline: &Deadline) -> Result<Option<Arrival>, EndpointError>;
+
+    /// Sends the message with this number if it can leave now. `false`: there is no room, and nothing of the message left or, of a stream, a
+    /// part of it; the caller tries the same number again.
+    ///
+    /// # Errors
+    /// As [`Endpoint::send`].
+    fn try_send(&mut self, sequence: u64) -> Result<bool, EndpointError>;
+
+    /// A message that has come; never waits, whatever the path does in [`Endpoint::receive`].
+    ///
+    /// # Errors
+    /// As [`Endpoint::receive`].
+    fn try_receive(&mut self) -> Result<Option<Arrival>, EndpointError>;
+
+    /// Whether the content of the message that was received last is what was sent. Workloads ask outside of what they time: it takes longer
+    /// the longer the message is. Paths that know when they receive, by a checksum or by comparing, have nothing to add.
+    fn is_last_as_sent(&self) -> bool {
+        true
+    }
 
     /// How many low bits of the number survive the trip: messages shorter than eight bytes carry fewer than 64.
     fn sequence_bits(&self) -> u32 {

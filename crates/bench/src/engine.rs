@@ -1,9 +1,9 @@
 //! The engine: cells in interleaved rounds of random order, with the machine probed between them.
 
+use std::collections::HashMap;
 use std::io::{self, Write};
 
-use nearwire_report::record;
-use nearwire_report::statistics::Distribution;
+use nearwire_report::record::{self, Cell};
 use nearwire_sys::tsc::Clock;
 use nearwire_sys::usage::interrupted;
 
@@ -11,10 +11,10 @@ use crate::bed::TestBed;
 use crate::experiment::{Amount, CellSpec, Experiment, ROUND_SAMPLES_MAX};
 use crate::order::Order;
 use crate::outcome::CellOutcome;
-use crate::paths::XdpChoice;
+use crate::paths::{PathId, XdpChoice};
 use crate::probe::{Steal, cache_line_ns, wake_up_ns};
 use crate::round::{self, RoundError, RoundResult};
-use crate::workloads::ping_pong::{RoundPlan, SampleBuffer};
+use crate::workloads::{AnyWorkload, PingPong, RoundPlan, SampleBuffer};
 use crate::xdp_choice;
 use nearwire_sys::affinity::{lock_memory, pin_current_thread};
 
@@ -67,7 +67,8 @@ pub struct Engine<'a> {
     raw_samples: Option<&'a mut dyn Write>,
     settings: Option<&'a mut dyn Settings>,
     buffer: SampleBuffer,
-    xdp: Option<XdpChoice>,
+    /// By path.
+    xdp: HashMap<PathId, XdpChoice>,
     token: u32,
     cache_line_probes_ns: Vec<f64>,
     warnings: Vec<record::Warning>,
@@ -91,7 +92,7 @@ impl<'a> Engine<'a> {
             observer,
             raw_samples,
             settings: None,
-            xdp: None,
+            xdp: HashMap::new(),
             cache_line_probes_ns: Vec::new(),
             warnings: Vec::new(),
         }
@@ -111,7 +112,7 @@ impl<'a> Engine<'a> {
         let mut cells = self.cells();
         let failure = match self.choose_xdp() {
             Ok(notes) => {
-                xdp_choice::add_notes(&mut cells, &notes);
+                notes.iter().for_each(|(path, note)| xdp_choice::add_note(&mut cells, *path, note));
                 let ended = self.begin_raw().and_then(|()| self.rounds(&mut cells));
                 ended.and(self.end_raw()).err()
             }
@@ -153,7 +154,7 @@ impl<'a> Engine<'a> {
         let of_cell = |spec: &CellSpec| {
             let as_it_is = variations.is_empty().then(Default::default);
             let values = variations.iter().cloned().chain(as_it_is);
-            values.map(|values| CellOutcome::new(*spec, values, Distribution::new(exact_limit))).collect::<Vec<_>>()
+            values.map(|values| CellOutcome::new(*spec, values, exact_limit)).collect::<Vec<_>>()
         };
         cells.iter().flat_map(of_cell).collect()
     }
@@ -168,17 +169,26 @@ impl<'a> Engine<'a> {
         Some((self.experiment.cpu_initiator?, self.bed.responder.cpu?)).filter(|_| same)
     }
 
-    fn choose_xdp(&mut self) -> Result<Vec<String>, RoundError> {
-        let Some(cell) = self.experiment.cells.iter().find(|cell| cell.path.is_xdp()) else {
-            return Ok(Vec::new());
+    /// Finds the fastest way for each path over AF_XDP, and says what was found.
+    fn choose_xdp(&mut self) -> Result<Vec<(PathId, String)>, RoundError> {
+        // The choice is one between ports, so without faults, and by how soon each message is answered.
+        let workload = match self.experiment.workload {
+            AnyWorkload::Load(_) => AnyWorkload::PingPong(PingPong {}),
+            other => other,
         };
-        // The choice is one between ports, so without faults.
-        let plain = Experiment { fault: None, ..self.experiment.clone() };
-        let setup = plain.setup(cell, self.bed, self.token, 0, None);
-        let (choice, note) = xdp_choice::choose(self.bed, self.clock, &setup, &mut self.buffer)?;
-        self.xdp = choice;
-        self.observer.note(&note);
-        Ok(vec![note])
+        let plain = Experiment { fault: None, workload, ..self.experiment.clone() };
+        let mut notes: Vec<(PathId, String)> = Vec::new();
+        for cell in self.experiment.cells.iter().filter(|cell| cell.path.is_xdp()) {
+            if notes.iter().any(|(path, _)| *path == cell.path) {
+                continue;
+            }
+            let setup = plain.setup(cell, self.bed, self.token, 0, None);
+            let (choice, note) = xdp_choice::choose(self.bed, self.clock, &setup, &mut self.buffer)?;
+            self.observer.note(&note);
+            self.xdp.extend(choice.map(|choice| (cell.path, choice)));
+            notes.push((cell.path, note));
+        }
+        Ok(notes)
     }
 
     /// All rounds of all cells, unless something ends them early: then why.
@@ -231,7 +241,10 @@ impl<'a> Engine<'a> {
 
     /// One round of one cell; gives the cache-line probe taken after it.
     fn cell_round(&mut self, cell: &mut CellOutcome, place: &Place) -> Result<Option<f64>, RoundError> {
-        let setup = self.experiment.setup(&cell.spec, self.bed, self.token, place.index, self.xdp.clone());
+        let setup = {
+            let xdp = self.xdp.get(&cell.spec.path).cloned();
+            self.experiment.setup(&cell.spec, self.bed, self.token, place.index, xdp)
+        };
         let plan = self.plan(place);
         let cpus = self.cpus();
         let (steal_before, began) = (Steal::now(&cpus), self.clock.now_ticks());
@@ -256,9 +269,7 @@ impl<'a> Engine<'a> {
         line_ns: Option<f64>,
     ) {
         let outcome = &result.outcome;
-        let rtt_ns = self.buffer.round_trips().iter().map(|trip| self.clock.ns(u64::from(trip.rtt_ticks)) as u32);
-        let rtt_ns = rtt_ns.collect::<Vec<_>>();
-        let figures = cell.distribution.record_round(&rtt_ns);
+        let (figures, samples) = cell.add_samples(self.clock, &self.buffer);
         let mut marks = Vec::new();
         if steal_ppm > STEAL_LIMIT_PPM {
             marks.push("steal".to_owned());
@@ -273,7 +284,7 @@ impl<'a> Engine<'a> {
             duration_ns: outcome.duration_ns,
             warm_up_messages: outcome.warm_up_messages,
             warm_up_ns: outcome.warm_up_ns,
-            samples: rtt_ns.len() as u64,
+            samples,
             lost: outcome.lost,
             p50_ns: figures.p50_ns,
             p99_ns: figures.p99_ns,
@@ -293,11 +304,12 @@ impl<'a> Engine<'a> {
         const HEADER: &str = "path,tx,rx,size_bytes,ip_version,round,sent_ns,rtt_ns";
         // Only where there are any, so that readers of other experiments find what they know.
         let variation = if self.experiment.variations.is_empty() { "" } else { ",variation" };
-        self.raw_samples.as_mut().map_or(Ok(()), |out| writeln!(out, "{HEADER}{variation}")).map_err(raw_failure)
+        let rate = self.experiment.workload.rate_per_second().map_or("", |_| ",rate_per_second,intended_ns");
+        self.raw_samples.as_mut().map_or(Ok(()), |out| writeln!(out, "{HEADER}{rate}{variation}")).map_err(raw_failure)
     }
 
-    /// One line a round trip: the cell, the round, the send stamp, the whole round trip, and the values of settings
-    /// that are varied.
+    /// One line a message: the cell, the round, the send stamp, the whole round trip from it, for a load its rate and when the message was to
+    /// be sent, and the values of settings that are varied.
     fn write_raw(&mut self, cell: &CellOutcome, round: u32) -> Result<(), String> {
         let Some(out) = &mut self.raw_samples else {
             return Ok(());
@@ -305,12 +317,16 @@ impl<'a> Engine<'a> {
         let values: Vec<_> = cell.variation.iter().map(|(id, value)| format!("{id}={value}")).collect();
         let values = if values.is_empty() { String::new() } else { format!(",{}", values.join(" ")) };
         let cell = cell.spec.cell();
-        let [tx, rx] = [cell.tx, cell.rx].map(Option::unwrap_or_default);
+        let [tx, rx] = [&cell.tx, &cell.rx].map(|mode| mode.as_deref().unwrap_or_default());
         let ip = cell.ip_version.map(|version| version.to_string()).unwrap_or_default();
-        for trip in self.buffer.round_trips() {
-            let sent_ns = self.clock.ns_since_calibration(trip.sent_ticks);
-            let rtt_ns = self.clock.ns(u64::from(trip.rtt_ticks));
-            writeln!(out, "{},{tx},{rx},{},{ip},{round},{sent_ns},{rtt_ns}{values}", cell.path, cell.size_bytes)
+        for sample in self.buffer.samples() {
+            let sent_ticks = sample.intended_ticks + u64::from(sample.sent_after_ticks);
+            let sent_ns = self.clock.ns_since_calibration(sent_ticks);
+            let rtt_ns = self.clock.ns(u64::from(sample.received_after_ticks.saturating_sub(sample.sent_after_ticks)));
+            let intended_ns = self.clock.ns_since_calibration(sample.intended_ticks);
+            let of_load = cell.rate_per_second.map_or_else(String::new, |rate| format!(",{rate},{intended_ns}"));
+            let Cell { path, size_bytes, .. } = &cell;
+            writeln!(out, "{path},{tx},{rx},{size_bytes},{ip},{round},{sent_ns},{rtt_ns}{of_load}{values}")
                 .map_err(raw_failure)?;
         }
         Ok(())

@@ -7,6 +7,7 @@ use nearwire_report::record;
 
 use crate::bed::TestBed;
 use crate::paths::{AskedMode, PathId, RxMode, Setup, TxMode, What, XdpChoice};
+use crate::workloads::{AnyWorkload, Load, PingPong};
 
 /// Longest round. Longer wishes are met with more rounds: the more often cells take turns, the less a drifting machine
 /// favours one of them.
@@ -28,6 +29,8 @@ pub struct CellSpec {
     pub size_bytes: u32,
     /// Socket paths only.
     pub ip_version: Option<u8>,
+    /// Messages a second; none for workloads without a rate.
+    pub rate_per_second: Option<u64>,
 }
 
 impl CellSpec {
@@ -40,8 +43,15 @@ impl CellSpec {
             rx: self.rx.map(|rx| rx.name().to_owned()),
             size_bytes: self.size_bytes,
             ip_version: self.ip_version,
+            rate_per_second: self.rate_per_second,
             variation: BTreeMap::new(),
         }
+    }
+
+    /// What its latencies are.
+    #[must_use]
+    pub const fn latency(&self) -> record::Latency {
+        if self.rate_per_second.is_some() { record::Latency::ResponseTime } else { record::Latency::HalfRtt }
     }
 
     /// For people: `udp/spin 64 B IPv4`, `frame/xdp 64 B tx prepared rx in-place`.
@@ -53,6 +63,9 @@ impl CellSpec {
         }
         if let (Some(tx), Some(rx)) = (self.tx, self.rx) {
             text += &format!(" tx {} rx {}", tx.name(), rx.name());
+        }
+        if let Some(rate_per_second) = self.rate_per_second {
+            text += &format!(" {rate_per_second}/s");
         }
         text
     }
@@ -80,17 +93,26 @@ pub struct SizeError {
     pub why: String,
 }
 
-/// Checks a size against what a path carries over a cable with this MTU.
+/// Checks a size against what a path carries over a cable with this MTU, and what the workload needs.
 ///
 /// # Errors
 /// [`SizeError`] with the limits.
-pub fn check_size(path: PathId, size_bytes: u32, ip_version: u8, mtu_bytes: u32) -> Result<(), SizeError> {
+pub fn check_size(
+    path: PathId,
+    size_bytes: u32,
+    ip_version: u8,
+    mtu_bytes: u32,
+    workload: &AnyWorkload,
+) -> Result<(), SizeError> {
+    let least_bytes = workload.least_message_bytes();
     let headers_bytes = if ip_version == 6 { 48 } else { 28 };
     let (min_bytes, max_bytes, why) = match path.what {
-        What::Udp => {
-            (1, mtu_bytes.saturating_sub(headers_bytes), format!("MTU {mtu_bytes} less {headers_bytes} B of headers"))
-        }
-        What::Tcp => (1, TCP_BYTES_MAX, "one message".to_owned()),
+        What::Udp => (
+            least_bytes,
+            mtu_bytes.saturating_sub(headers_bytes),
+            format!("MTU {mtu_bytes} less {headers_bytes} B of headers"),
+        ),
+        What::Tcp => (least_bytes, TCP_BYTES_MAX, "one message".to_owned()),
         What::Frame => {
             (FRAME_BYTES_MIN, mtu_bytes + 14, format!("a frame without FCS, MTU {mtu_bytes} and 14 B of header"))
         }
@@ -98,27 +120,12 @@ pub fn check_size(path: PathId, size_bytes: u32, ip_version: u8, mtu_bytes: u32)
     if (min_bytes..=max_bytes).contains(&size_bytes) {
         return Ok(());
     }
+    let why = if size_bytes < least_bytes {
+        format!("{} tells messages apart by a number of {least_bytes} B; {why}", workload.name())
+    } else {
+        why
+    };
     Err(SizeError { size_bytes, path, min_bytes, max_bytes, why })
-}
-
-/// The traffic pattern.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Workload {
-    /// One message out at a time, returned by the far end.
-    PingPong,
-    /// Frames go out of one port, a forwarder in the middle hands them on, they come back on another port.
-    Forward,
-}
-
-impl Workload {
-    /// As on the command line.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Workload::PingPong => "ping-pong",
-            Workload::Forward => "forward",
-        }
-    }
 }
 
 /// How much of each cell.
@@ -135,8 +142,8 @@ pub enum Amount {
 pub struct Experiment {
     /// What to measure.
     pub cells: Vec<CellSpec>,
-    /// The traffic pattern.
-    pub workload: Workload,
+    /// The traffic pattern. A cell with a rate has its own.
+    pub workload: AnyWorkload,
     /// How much of each cell.
     pub amount: Amount,
     /// Least number of rounds; see [`Experiment::effective_rounds`].
@@ -172,7 +179,7 @@ impl Default for Experiment {
     fn default() -> Experiment {
         Experiment {
             cells: Vec::new(),
-            workload: Workload::PingPong,
+            workload: AnyWorkload::PingPong(PingPong {}),
             amount: Amount::TimeNs(500_000_000),
             rounds: 5,
             warm_up_messages: 100,
@@ -208,18 +215,36 @@ impl Experiment {
             token,
             xdp,
             xdp_mode: self.xdp_mode,
-            forward: self.workload == Workload::Forward,
+            workload: self.workload_of(cell, round),
             vlan: self.vlan,
             fault: self.fault,
             fault_seed: self.seed ^ u64::from(round) << 32,
         }
     }
 
+    fn workload_of(&self, cell: &CellSpec, round: u32) -> AnyWorkload {
+        match self.workload {
+            // Each round has other random times, and every cell of a round the same.
+            AnyWorkload::Load(load) => AnyWorkload::Load(Load {
+                rate_per_second: cell.rate_per_second.unwrap_or(load.rate_per_second),
+                seed: self.seed ^ u64::from(round) << 32,
+                ..load
+            }),
+            other => other,
+        }
+    }
+
     /// Rounds asked for, or more where a round would grow beyond [`ROUND_NS_MAX`] or [`ROUND_SAMPLES_MAX`].
     #[must_use]
     pub fn effective_rounds(&self) -> u32 {
+        let rates = self.cells.iter().filter_map(|cell| cell.rate_per_second).chain(self.workload.rate_per_second());
+        let rate_per_second = rates.max().unwrap_or(0);
         let needed = match self.amount {
-            Amount::TimeNs(ns) => ns.div_ceil(ROUND_NS_MAX),
+            Amount::TimeNs(ns) => {
+                // The time of its samples at the greatest rate, with room for what a random schedule has more.
+                let samples_ns = (ROUND_SAMPLES_MAX / 4 * 3 * 1_000_000_000).checked_div(rate_per_second);
+                ns.div_ceil(ROUND_NS_MAX.min(samples_ns.unwrap_or(u64::MAX)))
+            }
             Amount::Messages(messages) => messages.div_ceil(ROUND_SAMPLES_MAX),
         };
         self.rounds.max(u32::try_from(needed).unwrap_or(u32::MAX)).max(1)
@@ -229,6 +254,8 @@ impl Experiment {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const PING_PONG: AnyWorkload = AnyWorkload::PingPong(PingPong {});
 
     fn id(name: &str) -> PathId {
         name.parse().unwrap()
@@ -244,16 +271,16 @@ mod tests {
             ("tcp/bypass", 4, 1, 1 << 20),
             ("frame/xdp", 4, 60, 1514),
         ] {
-            assert_eq!(check_size(id(path), least, ip, 1500), Ok(()));
-            assert_eq!(check_size(id(path), most, ip, 1500), Ok(()));
-            assert!(check_size(id(path), least - 1, ip, 1500).is_err());
-            assert!(check_size(id(path), most + 1, ip, 1500).is_err());
+            assert_eq!(check_size(id(path), least, ip, 1500, &PING_PONG), Ok(()));
+            assert_eq!(check_size(id(path), most, ip, 1500, &PING_PONG), Ok(()));
+            assert!(check_size(id(path), least - 1, ip, 1500, &PING_PONG).is_err());
+            assert!(check_size(id(path), most + 1, ip, 1500, &PING_PONG).is_err());
         }
     }
 
     #[test]
     fn size_above_mtu_names_size_path_and_limits() {
-        let text = check_size(id("udp/spin"), 9000, 4, 1500).unwrap_err().to_string();
+        let text = check_size(id("udp/spin"), 9000, 4, 1500, &PING_PONG).unwrap_err().to_string();
         for word in ["9000", "udp/spin", "1472", "--size"] {
             assert!(text.contains(word), "{text}");
         }

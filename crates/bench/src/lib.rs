@@ -23,5 +23,6 @@ pub mod paths;
 pub mod probe;
 pub mod responder;
 pub mod round;
+pub mod sweep;
 pub mod workloads;
 pub mod xdp_choice;

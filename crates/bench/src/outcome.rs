@@ -3,11 +3,14 @@
 use std::collections::BTreeMap;
 
 use nearwire_report::record;
-use nearwire_report::statistics::{Distribution, quantiles_of};
+use nearwire_report::statistics::{Distribution, RoundFigures, quantiles_of};
+use nearwire_sys::tsc::Clock;
 
 use crate::endpoint::Remark;
 use crate::experiment::CellSpec;
 use crate::round::RoundResult;
+use crate::workloads::SampleBuffer;
+use crate::workloads::load::metrics;
 
 /// Largest ratio between the cache-line probes of a cell's rounds before they are said to mix two machines in one.
 const CACHE_LINE_RATIO: f64 = 1.5;
@@ -19,8 +22,10 @@ pub struct CellOutcome {
     pub spec: CellSpec,
     /// The values of the settings that are varied.
     pub variation: BTreeMap<String, String>,
-    /// Its round trips.
-    pub distribution: Distribution,
+    /// Its latencies.
+    distribution: Distribution,
+    /// From when messages were to be sent to when they were; none without a schedule.
+    lateness: Option<Distribution>,
     /// Its rounds.
     pub rounds: Vec<record::Round>,
     /// What was chosen for it.
@@ -35,24 +40,30 @@ pub struct CellOutcome {
 #[derive(Debug, Default)]
 struct Totals {
     sent: u64,
+    unsent: u64,
+    outstanding_most: u64,
     lost: u64,
     duplicated: u64,
     reordered: u64,
     corrupted: u64,
     cpu_initiator_ns: u64,
     responder_messages: u64,
+    responder_unsent: u64,
     cpu_responder_ns: u64,
     measured_ns: u64,
 }
 
 impl CellOutcome {
-    /// Nothing yet.
+    /// Nothing yet; it will keep up to `exact_limit` samples as they are.
     #[must_use]
-    pub fn new(spec: CellSpec, variation: BTreeMap<String, String>, distribution: Distribution) -> CellOutcome {
+    pub fn new(spec: CellSpec, variation: BTreeMap<String, String>, exact_limit: usize) -> CellOutcome {
+        let (latency, has_schedule) = (spec.latency(), spec.rate_per_second.is_some());
+        let exact_limit = exact_limit / (1 + usize::from(has_schedule));
         CellOutcome {
             spec,
             variation,
-            distribution,
+            distribution: Distribution::of(latency, exact_limit),
+            lateness: has_schedule.then(|| Distribution::of(latency, exact_limit)),
             rounds: Vec::new(),
             notes: Vec::new(),
             failure: None,
@@ -78,16 +89,31 @@ impl CellOutcome {
         }
     }
 
+    /// Adds a round's samples, and gives what they say by themselves and how many they are.
+    pub fn add_samples(&mut self, clock: Clock, buffer: &SampleBuffer) -> (RoundFigures, u64) {
+        let ns = |ticks: u32| clock.ns(u64::from(ticks)) as u32;
+        let samples = buffer.samples();
+        let latency_ns: Vec<u32> = samples.iter().map(|sample| ns(sample.received_after_ticks)).collect();
+        if let Some(lateness) = &mut self.lateness {
+            let late_ns: Vec<u32> = samples.iter().map(|sample| ns(sample.sent_after_ticks)).collect();
+            lateness.record_round(&late_ns);
+        }
+        (self.distribution.record_round(&latency_ns), latency_ns.len() as u64)
+    }
+
     /// Adds a round's counts.
     pub fn add(&mut self, result: &RoundResult) {
         let (outcome, responder, totals) = (&result.outcome, &result.responder, &mut self.totals);
         totals.sent += outcome.sent;
+        totals.unsent += outcome.unsent;
+        totals.outstanding_most = totals.outstanding_most.max(outcome.outstanding_most);
         totals.lost += outcome.lost;
         totals.duplicated += outcome.duplicated;
         totals.reordered += outcome.reordered;
         totals.corrupted += outcome.corrupted + responder.corrupted;
         totals.cpu_initiator_ns += outcome.usage.cpu_ns;
         totals.responder_messages += responder.messages;
+        totals.responder_unsent += responder.unsent;
         totals.cpu_responder_ns += responder.cpu_ns;
         totals.measured_ns += outcome.duration_ns;
         if let Some(ns) = &responder.forward_ns {
@@ -119,6 +145,10 @@ impl CellOutcome {
         self.mark_cache_line();
         let totals = &self.totals;
         let summary = self.distribution.summary(totals.measured_ns);
+        let of_load = self.of_load(&summary.quantiles);
+        let (metrics, invalid) = of_load.unwrap_or_default();
+        // A generator that never sleeps uses its CPU whatever it sends.
+        let cpu_initiator_ns = if self.spec.rate_per_second.is_some() { None } else { Some(totals.cpu_initiator_ns) };
         let per_message = |ns: u64, messages: u64| (messages > 0).then(|| ns as f64 / messages as f64);
         let mut run = record::Run {
             cell: record::Cell { variation: self.variation, ..self.spec.cell() },
@@ -133,8 +163,10 @@ impl CellOutcome {
             standard_deviation_ns: summary.standard_deviation_ns,
             slow_events_per_second: summary.slow_events_per_second,
             from_histogram: summary.from_histogram,
-            cpu_initiator_ns_per_message: per_message(totals.cpu_initiator_ns, totals.sent),
+            cpu_initiator_ns_per_message: cpu_initiator_ns.and_then(|ns| per_message(ns, totals.sent)),
             cpu_responder_ns_per_message: per_message(totals.cpu_responder_ns, totals.responder_messages),
+            metrics,
+            invalid,
             rounds: self.rounds,
             forwarder_ns: self.forward_ns.map(|mut ns| quantiles_of(&mut ns)),
             notes: self.notes,
@@ -149,8 +181,26 @@ impl CellOutcome {
             }
         }
         add_warnings(&mut run);
+        if self.spec.rate_per_second.is_none() {
+            run.warnings.extend(unsent("initiator", totals.unsent));
+        }
+        run.warnings.extend(unsent("responder", totals.responder_unsent));
         run.warnings.extend(nearwire_report::statistics::doubts(&run));
         Some(run)
+    }
+
+    /// Metrics of a load, and why it is invalid.
+    fn of_load(&self, latency: &[record::Quantile]) -> Option<(Vec<record::Metric>, Option<String>)> {
+        let totals = metrics::Totals {
+            rate_per_second: self.spec.rate_per_second?,
+            sent: self.totals.sent,
+            unsent: self.totals.unsent,
+            answered: self.distribution.len(),
+            outstanding_most: self.totals.outstanding_most,
+            measured_ns: self.totals.measured_ns,
+        };
+        let lateness = self.lateness.as_ref()?.summary(totals.measured_ns).quantiles;
+        Some((totals.metrics(&lateness), totals.invalid(&lateness, latency)))
     }
 
     /// Marks rounds whose cache-line distance is far from the cell's median: they ran on a different machine in all but
@@ -170,13 +220,26 @@ impl CellOutcome {
     }
 }
 
+/// A queue that is full here is no loss on the wire.
+fn unsent(end: &str, messages: u64) -> Option<record::Warning> {
+    (messages > 0).then(|| record::Warning {
+        code: "unsent".to_owned(),
+        text: format!("{end}: {messages} messages did not get onto the wire, as a queue of this end was full"),
+        advice: "look at the device's TX queue and its completions; keep other traffic off it".to_owned(),
+    })
+}
+
 fn add_warnings(run: &mut record::Run) {
     let marked = |mark: &str| run.rounds.iter().filter(|round| round.marks.iter().any(|m| m == mark)).count();
     let rounds = run.rounds.len();
     let (steal, line, migrated) = (marked("steal"), marked("cache-line"), marked("migrated"));
+    let invalid = run.invalid.clone();
     let mut warn = |code: &str, text: String, advice: &str| {
         run.warnings.push(record::Warning { code: code.to_owned(), text, advice: advice.to_owned() });
     };
+    if let Some(why) = invalid {
+        warn("invalid", why, "offer less, or give both ends CPUs that nothing else uses (--cpus)");
+    }
     if steal > 0 {
         warn(
             "steal",

@@ -14,7 +14,7 @@ use nearwire_sys::usage::interrupted;
 use crate::control::{Answer, Ask, Control, ControlError, PROTOCOL, ResponderReport};
 use crate::endpoint::{Endpoint, EndpointError};
 use crate::paths::{EndAddress, LocalEnd, Path, PathError, PathVisitor, Setup, with_path};
-use crate::workloads::echo;
+use crate::workloads::Workload;
 use nearwire_sys::affinity::pin_current_thread;
 
 /// What the responder needs from the program around it.
@@ -132,19 +132,20 @@ impl PathVisitor for Session<'_> {
             }
             _ => return Ok(Err("start or stop must follow open".to_owned())),
         };
-        self.echo(opened, &peer)
+        self.respond(opened, &peer)
     }
 }
 
 impl Session<'_> {
-    fn echo<P: Path>(self, opened: P, peer: &EndAddress) -> Result<Result<(), String>, ServeError> {
+    fn respond<P: Path>(self, opened: P, peer: &EndAddress) -> Result<Result<(), String>, ServeError> {
         let mut endpoint = match opened.connect(peer) {
             Ok(endpoint) => endpoint,
             Err(error) => return Ok(Err(error.to_string())),
         };
         self.control.tell(&Answer::Started)?;
         let control = &*self.control;
-        let outcome = echo::run(&mut endpoint, self.clock, self.setup.forward, || control.has_news() || interrupted());
+        let stop = || control.has_news() || interrupted();
+        let outcome = self.setup.workload.respond(&mut endpoint, self.clock, stop);
         let outcome = match outcome {
             Ok(outcome) => outcome,
             Err(error) => return self.drain_stop(&error),
@@ -155,11 +156,12 @@ impl Session<'_> {
         }
         let report = ResponderReport {
             messages: outcome.messages,
+            unsent: outcome.unsent,
             corrupted: outcome.corrupted,
             cpu_ns: outcome.usage.cpu_ns,
             voluntary_switches: outcome.usage.voluntary_switches,
             involuntary_switches: outcome.usage.involuntary_switches,
-            forward_ns: self.setup.forward.then_some(outcome.forward_ns),
+            forward_ns: outcome.forward_ns,
             remarks: endpoint.remarks(),
         };
         drop(endpoint);

@@ -7,7 +7,7 @@ use crate::bed::TestBed;
 use crate::control::{Answer, Ask, ControlError, ResponderReport};
 use crate::endpoint::{Endpoint, EndpointError, Remark};
 use crate::paths::{Path, PathError, PathVisitor, Setup, with_path};
-use crate::workloads::ping_pong::{self, RoundOutcome, RoundPlan, SampleBuffer};
+use crate::workloads::{RoundOutcome, RoundPlan, SampleBuffer, Workload};
 
 /// What came of it, beside the samples in the buffer.
 #[derive(Debug, Clone, PartialEq)]
@@ -68,7 +68,7 @@ impl PathVisitor for Measurement<'_> {
             Answer::Started => {}
             other => return Err(ControlError::unexpected("start", &other).into()),
         }
-        let outcome = ping_pong::run(&mut endpoint, self.clock, self.plan, self.samples);
+        let outcome = self.setup.workload.initiate(&mut endpoint, self.clock, self.plan, self.samples);
         let remarks = endpoint.remarks();
         drop(endpoint);
         let responder = match self.bed.control().ask(&Ask::Stop)? {

@@ -13,6 +13,7 @@
 pub mod compare;
 pub mod html;
 pub mod json;
+pub mod load;
 pub mod record;
 pub mod render;
 pub mod statistics;

@@ -11,7 +11,7 @@ use serde::{Deserialize, Deserializer, Serialize, de};
 /// The value of [`Record::schema`].
 pub const SCHEMA: &str = "nearwire-record";
 /// The version this crate writes and the newest it reads.
-pub const SCHEMA_VERSION: u32 = 1;
+pub const SCHEMA_VERSION: u32 = 2;
 
 /// One experiment's result.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -45,8 +45,14 @@ pub struct Record {
 /// The effective configuration of an experiment.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Experiment {
-    /// `ping-pong` or `forward`.
+    /// `ping-pong`, `forward` or `load`.
     pub workload: String,
+    /// What the latencies of all runs are.
+    #[serde(default)]
+    pub latency: Latency,
+    /// `load`: how messages are spread over time, as in `poisson`; null for workloads without a schedule.
+    #[serde(default)]
+    pub arrivals: Option<String>,
     /// `virtual`, `loopback` or `hosts`.
     pub cable: String,
     /// The cable in words: interfaces, drivers, MTU, speed.
@@ -73,6 +79,37 @@ pub struct Experiment {
     pub seed: u64,
     /// Injected faults in words; null when there were none.
     pub fault: Option<String>,
+}
+
+/// What a latency is.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Latency {
+    /// Half of the time from a message being sent to its answer: the convention of ping-pong.
+    #[default]
+    HalfRtt,
+    /// From when a message was to be sent, by its schedule, to its answer: what a user of a service waits.
+    ResponseTime,
+}
+
+impl Latency {
+    /// How many of it make the whole round trip.
+    #[must_use]
+    pub const fn parts_of_rtt(self) -> f64 {
+        match self {
+            Latency::HalfRtt => 2.0,
+            Latency::ResponseTime => 1.0,
+        }
+    }
+
+    /// As titles have it.
+    #[must_use]
+    pub const fn words(self) -> &'static str {
+        match self {
+            Latency::HalfRtt => "half RTT",
+            Latency::ResponseTime => "response time",
+        }
+    }
 }
 
 /// The clock that stamped the samples.
@@ -147,6 +184,9 @@ pub struct Cell {
     pub size_bytes: u32,
     /// 4 or 6; null for frame paths.
     pub ip_version: Option<u8>,
+    /// `load`: messages a second that were to be sent; null for workloads without a rate.
+    #[serde(default)]
+    pub rate_per_second: Option<u64>,
     /// The values of the settings that the experiment varied, by their ids; empty where it varied none.
     #[serde(default)]
     pub variation: BTreeMap<String, String>,
@@ -189,6 +229,12 @@ pub struct Run {
     pub cpu_initiator_ns_per_message: Option<f64>,
     /// The same at the responder.
     pub cpu_responder_ns_per_message: Option<f64>,
+    /// What the workload measures beside latency; empty for ping-pong.
+    #[serde(default)]
+    pub metrics: Vec<Metric>,
+    /// Why the figures are not what was asked for; null where they are.
+    #[serde(default)]
+    pub invalid: Option<String>,
     /// The rounds in the order in which they ran.
     pub rounds: Vec<Round>,
     /// The forwarder's own latency: frame seen to frame handed on. Null for other workloads.
@@ -197,6 +243,39 @@ pub struct Run {
     pub notes: Vec<String>,
     /// Doubts about this cell.
     pub warnings: Vec<Warning>,
+}
+
+/// One figure of a run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Metric {
+    /// Stable name, as in `answered-rate`.
+    pub name: String,
+    /// As in `messages/s` or `ns`.
+    pub unit: String,
+    /// What sort of figure it is.
+    pub kind: MetricKind,
+    /// Null where the samples cannot support it.
+    pub value: Option<f64>,
+}
+
+/// What sort of figure a metric is, and so which of two is the better one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum MetricKind {
+    /// A time; less is better.
+    Time,
+    /// So many a second; more is better.
+    Rate,
+    /// A number of things; neither is better.
+    Count,
+}
+
+impl Run {
+    /// A metric by its name.
+    #[must_use]
+    pub fn metric(&self, name: &str) -> Option<f64> {
+        self.metrics.iter().find(|metric| metric.name == name)?.value
+    }
 }
 
 /// The headline quantiles of half round trips, in nanoseconds.

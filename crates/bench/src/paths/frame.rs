@@ -33,7 +33,7 @@ pub(super) fn receive_and_send_interfaces<'a>(
     local: &'a LocalEnd,
 ) -> Result<(&'a EndInterface, Option<&'a EndInterface>), PathError> {
     let first = local.interface()?;
-    match (&local.second_interface, setup.forward, local.role) {
+    match (&local.second_interface, setup.workload.uses_two_cables(), local.role) {
         (_, false, _) => Ok((first, None)),
         (None, true, _) => Err(PathError::NoInterface),
         (Some(second), true, Role::Initiator) => Ok((second, Some(first))),
@@ -257,7 +257,7 @@ pub struct FrameEndpoint<P> {
 
 impl<P: Port> FrameEndpoint<P> {
     #[inline]
-    fn try_send(&mut self, sequence: u64) -> Result<bool, PortError> {
+    fn hand_over(&mut self, sequence: u64) -> Result<bool, PortError> {
         let (at, number) = (self.sequence_offset, sequence.to_be_bytes());
         match self.prepared {
             Some(resident) => {
@@ -286,12 +286,12 @@ impl<P: Port> FrameEndpoint<P> {
 }
 
 /// Sends as soon as the port has room. A device may say late that frames are sent (coalesced completions): that is no loss. After
-/// `patience` the frame is given up.
+/// `patience` the frame is given up: `false`.
 #[inline]
 pub(super) fn attempt<E: Into<EndpointError>>(
     patience: Duration,
     mut send: impl FnMut() -> Result<bool, E>,
-) -> Result<(), EndpointError> {
+) -> Result<bool, EndpointError> {
     let mut attempt = || -> Result<bool, EndpointError> {
         for _ in 0..SEND_ATTEMPTS {
             if send().map_err(Into::into)? {
@@ -301,11 +301,15 @@ pub(super) fn attempt<E: Into<EndpointError>>(
         Ok(false)
     };
     if attempt()? {
-        return Ok(());
+        return Ok(true);
     }
     let begun = Instant::now();
-    while begun.elapsed() < patience && !attempt()? {}
-    Ok(())
+    while begun.elapsed() < patience {
+        if attempt()? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 /// Looks at a port until a message came or the deadline passed.
@@ -328,13 +332,23 @@ pub(super) fn poll(
 
 impl<P: Port> Endpoint for FrameEndpoint<P> {
     #[inline]
-    fn send(&mut self, sequence: u64) -> Result<(), EndpointError> {
-        attempt(self.patience, || self.try_send(sequence))
+    fn send(&mut self, sequence: u64) -> Result<bool, EndpointError> {
+        attempt(self.patience, || self.hand_over(sequence))
     }
 
     #[inline]
     fn receive(&mut self, deadline: &Deadline) -> Result<Option<Arrival>, EndpointError> {
         poll(deadline, || Ok(self.look()?.flatten()))
+    }
+
+    #[inline]
+    fn try_send(&mut self, sequence: u64) -> Result<bool, EndpointError> {
+        Ok(self.hand_over(sequence)?)
+    }
+
+    #[inline]
+    fn try_receive(&mut self) -> Result<Option<Arrival>, EndpointError> {
+        Ok(self.look()?.flatten())
     }
 
     fn remarks(&self) -> Vec<Remark> {

@@ -27,6 +27,7 @@ use nearwire_wire::MacAddress;
 use serde::{Deserialize, Serialize};
 
 use crate::endpoint::{Endpoint, EndpointError};
+use crate::workloads::AnyWorkload;
 use frame::{Faulty, FramePath};
 pub use frame_xdp::{AskedMode, XdpChoice};
 pub use id::{ALL, How, PathId, UnknownPath, What};
@@ -104,8 +105,8 @@ pub struct Setup {
     pub xdp: Option<XdpChoice>,
     /// The same: the only mode that may be used.
     pub xdp_mode: Option<AskedMode>,
-    /// The middle end returns frames through its second port.
-    pub forward: bool,
+    /// The traffic pattern.
+    pub workload: AnyWorkload,
     /// VLAN id of frame paths.
     pub vlan: Option<u16>,
     /// Faults around the initiator's port; frame paths, `udp/bypass` and `tcp/bypass` only.
@@ -367,6 +368,7 @@ mod optional_text {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::workloads::PingPong;
 
     /// What tests that look at something else leave as it is.
     pub(super) fn setup() -> Setup {
@@ -383,7 +385,7 @@ mod tests {
             token: 7,
             xdp: None,
             xdp_mode: None,
-            forward: false,
+            workload: AnyWorkload::PingPong(PingPong {}),
             vlan: None,
             fault: None,
             fault_seed: 1,

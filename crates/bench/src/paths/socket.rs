@@ -95,6 +95,7 @@ impl<W: Waiting> Path for SocketPath<W> {
             waiting,
             stream,
             message: vec![0x5a; size_bytes],
+            sent_bytes: 0,
             // One byte more than a message, so that a longer datagram is seen to be longer.
             buffer: vec![0; size_bytes + usize::from(!stream)],
             filled_bytes: 0,
@@ -148,11 +149,24 @@ fn accept_from(listener: &OwnedFd, peer: SocketAddr) -> Result<OwnedFd, PathErro
     Err(PathError::io(format!("accept the connection from {peer}"))(io::Error::from(io::ErrorKind::TimedOut)))
 }
 
+/// What became of a message that was given to the kernel.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Handed {
+    /// The kernel has it.
+    Whole,
+    /// A queue of this host was full, and the kernel dropped it.
+    Dropped,
+    /// There is no room for the rest of it, and `flags` said not to wait.
+    NoRoom,
+}
+
 /// A connected socket.
 pub struct SocketEndpoint<W> {
     waiting: W,
     stream: bool,
     message: Vec<u8>,
+    /// Of a message that [`Endpoint::try_send`] has sent in part.
+    sent_bytes: usize,
     buffer: Vec<u8>,
     filled_bytes: usize,
     socket: OwnedFd,
@@ -173,42 +187,43 @@ impl<W: Waiting> SocketEndpoint<W> {
         u64::from_le_bytes(bytes)
     }
 
-    fn receive_some(&mut self, deadline: &Deadline) -> Result<Option<usize>, EndpointError> {
-        let flags = if self.stream { RecvFlags::empty() } else { RecvFlags::TRUNC };
-        let room = &mut self.buffer[self.filled_bytes..];
-        match self.waiting.receive(self.socket.as_fd(), room, flags, deadline) {
-            Ok(Some(0)) if self.stream => Err(EndpointError::Closed),
-            Err(Errno::CONNRESET | Errno::PIPE) => Err(EndpointError::Closed),
-            Ok(received) => Ok(received),
-            Err(errno) => Err(EndpointError::io("receive from the socket")(errno)),
-        }
-    }
-}
-
-impl<W: Waiting> Endpoint for SocketEndpoint<W> {
-    #[inline]
-    fn send(&mut self, sequence: u64) -> Result<(), EndpointError> {
+    fn number_message(&mut self, sequence: u64) {
         let n = self.number_bytes();
         self.message[..n].copy_from_slice(&sequence.to_le_bytes()[..n]);
-        let mut sent_bytes = 0;
-        while sent_bytes < self.message.len() {
-            match net::send(&self.socket, &self.message[sent_bytes..], SendFlags::NOSIGNAL) {
-                Ok(bytes) => sent_bytes += bytes,
+    }
+
+    /// Hands over what is left of the message.
+    #[inline]
+    fn send_rest(&mut self, flags: SendFlags) -> Result<Handed, EndpointError> {
+        while self.sent_bytes < self.message.len() {
+            match net::send(&self.socket, &self.message[self.sent_bytes..], flags | SendFlags::NOSIGNAL) {
+                Ok(bytes) => self.sent_bytes += bytes,
+                Err(Errno::AGAIN) if flags.contains(SendFlags::DONTWAIT) => return Ok(Handed::NoRoom),
                 Err(Errno::INTR | Errno::AGAIN) => {}
-                // Local queue full: the datagram is lost, and its absence will be counted.
-                Err(Errno::NOBUFS) if !self.stream => return Ok(()),
+                Err(Errno::NOBUFS) if !self.stream => return Ok(Handed::Dropped),
                 Err(Errno::CONNRESET | Errno::PIPE) => return Err(EndpointError::Closed),
                 Err(errno) => return Err(EndpointError::io("send on the socket")(errno)),
             }
         }
-        Ok(())
+        self.sent_bytes = 0;
+        Ok(Handed::Whole)
     }
 
+    /// Receives by `receive` until a message is whole; `None`: it gave nothing.
     #[inline]
-    fn receive(&mut self, deadline: &Deadline) -> Result<Option<Arrival>, EndpointError> {
+    fn receive_by(
+        &mut self,
+        mut receive: impl FnMut(&mut W, BorrowedFd<'_>, &mut [u8], RecvFlags) -> Result<Option<usize>, Errno>,
+    ) -> Result<Option<Arrival>, EndpointError> {
+        let flags = if self.stream { RecvFlags::empty() } else { RecvFlags::TRUNC };
         loop {
-            let Some(bytes) = self.receive_some(deadline)? else {
-                return Ok(None);
+            let room = &mut self.buffer[self.filled_bytes..];
+            let bytes = match receive(&mut self.waiting, self.socket.as_fd(), room, flags) {
+                Ok(Some(0)) if self.stream => return Err(EndpointError::Closed),
+                Ok(Some(bytes)) => bytes,
+                Ok(None) => return Ok(None),
+                Err(Errno::CONNRESET | Errno::PIPE) => return Err(EndpointError::Closed),
+                Err(errno) => return Err(EndpointError::io("receive from the socket")(errno)),
             };
             self.filled_bytes += bytes;
             if self.stream && self.filled_bytes < self.message.len() {
@@ -219,6 +234,42 @@ impl<W: Waiting> Endpoint for SocketEndpoint<W> {
             return Ok(Some(if whole { Arrival::Message(self.number()) } else { Arrival::Corrupt }));
         }
     }
+}
+
+impl<W: Waiting> Endpoint for SocketEndpoint<W> {
+    #[inline]
+    fn send(&mut self, sequence: u64) -> Result<bool, EndpointError> {
+        self.number_message(sequence);
+        Ok(self.send_rest(SendFlags::empty())? == Handed::Whole)
+    }
+
+    #[inline]
+    fn receive(&mut self, deadline: &Deadline) -> Result<Option<Arrival>, EndpointError> {
+        self.receive_by(|waiting, socket, room, flags| waiting.receive(socket, room, flags, deadline))
+    }
+
+    #[inline]
+    fn try_send(&mut self, sequence: u64) -> Result<bool, EndpointError> {
+        if self.sent_bytes == 0 {
+            self.number_message(sequence);
+        }
+        // What a queue of this end dropped would be dropped again: it is over with, and its answer will be missing.
+        Ok(self.send_rest(SendFlags::DONTWAIT)? != Handed::NoRoom)
+    }
+
+    #[inline]
+    fn try_receive(&mut self) -> Result<Option<Arrival>, EndpointError> {
+        self.receive_by(|_, socket, room, flags| match net::recv(socket, room, flags | RecvFlags::DONTWAIT) {
+            Ok((_, bytes)) => Ok(Some(bytes)),
+            Err(Errno::AGAIN | Errno::INTR) => Ok(None),
+            Err(errno) => Err(errno),
+        })
+    }
+
+    fn is_last_as_sent(&self) -> bool {
+        let n = self.number_bytes();
+        self.buffer[n..self.message.len()] == self.message[n..]
+    }
 
     fn sequence_bits(&self) -> u32 {
         self.number_bytes() as u32 * 8
@@ -226,5 +277,61 @@ impl<W: Waiting> Endpoint for SocketEndpoint<W> {
 
     fn remarks(&self) -> Vec<Remark> {
         self.waiting.remarks(self.socket.as_fd())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use nearwire_sys::tsc::Clock;
+
+    use super::super::spin::Spin;
+    use super::*;
+
+    /// One end of a connected pair of datagram sockets, and the other as it is.
+    fn pair(size_bytes: usize) -> (SocketEndpoint<Spin>, OwnedFd) {
+        let (near, far) = net::socketpair(AddressFamily::UNIX, SocketType::DGRAM, SocketFlags::CLOEXEC, None).unwrap();
+        let endpoint = SocketEndpoint {
+            waiting: Spin,
+            stream: false,
+            message: vec![0x5a; size_bytes],
+            sent_bytes: 0,
+            buffer: vec![0; size_bytes + 1],
+            filled_bytes: 0,
+            socket: near,
+            _pass_program: None,
+        };
+        (endpoint, far)
+    }
+
+    fn message(number: u64, fill: u8) -> Vec<u8> {
+        [&number.to_le_bytes()[..], &[fill; 24]].concat()
+    }
+
+    #[test]
+    fn message_of_another_content_is_not_as_sent() {
+        let (mut near, far) = pair(32);
+        for (fill, is_as_sent) in [(0x5a, true), (0x5b, false), (0x5a, true)] {
+            net::send(&far, &message(7, fill), SendFlags::empty()).unwrap();
+            assert_eq!(near.try_receive().unwrap(), Some(Arrival::Message(7)));
+            assert_eq!(near.is_last_as_sent(), is_as_sent);
+        }
+    }
+
+    #[test]
+    fn full_queue_refuses_a_message_and_takes_it_later() {
+        let (mut near, far) = pair(32);
+        let sent = (1..).find(|number| !near.try_send(*number).unwrap()).unwrap();
+        assert!(sent > 1, "the queue takes some");
+        let mut taken = [0; 33];
+        net::recv(&far, &mut taken[..], RecvFlags::empty()).unwrap();
+        assert!(near.try_send(sent).unwrap());
+    }
+
+    #[test]
+    fn nothing_there_is_said_at_once() {
+        let (mut near, _far) = pair(32);
+        assert_eq!(near.try_receive().unwrap(), None);
+        let clock = Clock::calibrate();
+        assert_eq!(near.receive(&Deadline::after(clock, clock.now_ticks(), clock.ticks(100_000))).unwrap(), None);
     }
 }

@@ -99,8 +99,12 @@ pub struct TcpBypassEndpoint<P: FlowPort> {
     flow: Filter,
     shadow: OwnedFd,
     message: Vec<u8>,
+    /// Of a message that is written in part.
+    written_bytes: usize,
     buffer: Vec<u8>,
     filled_bytes: usize,
+    /// Looks that found nothing.
+    empty_looks: u32,
 }
 
 impl<P: FlowPort> TcpBypassEndpoint<P> {
@@ -116,7 +120,17 @@ impl<P: FlowPort> TcpBypassEndpoint<P> {
         let now_ns = way.carrier.now_ns();
         let carried = Carried::adopt(&shadow, &mut way.carrier.stack, options, now_ns)?;
         let (message, buffer) = (vec![0x5a; size_bytes], vec![0; size_bytes]);
-        Ok(TcpBypassEndpoint { way, carried: Some(carried), flow, shadow, message, buffer, filled_bytes: 0 })
+        Ok(TcpBypassEndpoint {
+            way,
+            carried: Some(carried),
+            flow,
+            shadow,
+            message,
+            written_bytes: 0,
+            buffer,
+            filled_bytes: 0,
+            empty_looks: 0,
+        })
     }
 
     fn number_bytes(&self) -> usize {
@@ -143,6 +157,21 @@ impl<P: FlowPort> TcpBypassEndpoint<P> {
         Ok(Some(Arrival::Message(u64::from_le_bytes(number))))
     }
 
+    /// Looks at the port once. `None`: nothing came; `Some(None)`: what came makes no message whole.
+    #[inline]
+    fn look(&mut self) -> Result<Option<Option<Arrival>>, EndpointError> {
+        if !self.way.look()? {
+            return Ok(None);
+        }
+        let arrival = self.read()?;
+        if arrival.is_none() {
+            // Of a message in many segments: acknowledgements are due, or the window was opened.
+            let now_ns = self.way.carrier.now_ns();
+            self.way.transmit(now_ns)?;
+        }
+        Ok(Some(arrival))
+    }
+
     /// Timers, and what they find: the stack may have no way to send.
     #[cold]
     fn see_to_timers(&mut self) -> Result<(), EndpointError> {
@@ -158,25 +187,49 @@ impl<P: FlowPort> TcpBypassEndpoint<P> {
 
 impl<P: FlowPort> Endpoint for TcpBypassEndpoint<P> {
     #[inline]
-    fn send(&mut self, sequence: u64) -> Result<(), EndpointError> {
-        let n = self.number_bytes();
-        self.message[..n].copy_from_slice(&sequence.to_le_bytes()[..n]);
-        let mut written_bytes = 0;
-        loop {
-            let now_ns = self.way.carrier.now_ns();
-            let carried = self.carried.as_ref().ok_or(EndpointError::Closed)?;
-            let rest = &self.message[written_bytes..];
-            match self.way.carrier.stack.tcp_write(carried.id(), now_ns, rest, false) {
-                Ok(bytes) => written_bytes += bytes,
-                Err(TcpCallError::WouldBlock) => self.see_to_timers()?,
-                Err(_) => return Err(EndpointError::Closed),
-            }
-            self.way.transmit(now_ns)?;
-            if written_bytes == self.message.len() {
-                return Ok(());
-            }
+    fn send(&mut self, sequence: u64) -> Result<bool, EndpointError> {
+        while !self.try_send(sequence)? {
+            self.see_to_timers()?;
             self.way.look()?;
         }
+        Ok(true)
+    }
+
+    #[inline]
+    fn try_send(&mut self, sequence: u64) -> Result<bool, EndpointError> {
+        if self.written_bytes == 0 {
+            let n = self.number_bytes();
+            self.message[..n].copy_from_slice(&sequence.to_le_bytes()[..n]);
+        }
+        let now_ns = self.way.carrier.now_ns();
+        let carried = self.carried.as_ref().ok_or(EndpointError::Closed)?;
+        match self.way.carrier.stack.tcp_write(carried.id(), now_ns, &self.message[self.written_bytes..], false) {
+            Ok(bytes) => self.written_bytes += bytes,
+            Err(TcpCallError::WouldBlock) => return Ok(false),
+            Err(_) => return Err(EndpointError::Closed),
+        }
+        self.way.transmit(now_ns)?;
+        if self.written_bytes < self.message.len() {
+            return Ok(false);
+        }
+        self.written_bytes = 0;
+        Ok(true)
+    }
+
+    #[inline]
+    fn try_receive(&mut self) -> Result<Option<Arrival>, EndpointError> {
+        // What came together with the last one.
+        if let Some(arrival) = self.read()? {
+            return Ok(Some(arrival));
+        }
+        if let Some(found) = self.look()? {
+            return Ok(found);
+        }
+        self.empty_looks = self.empty_looks.wrapping_add(1);
+        if self.empty_looks.is_multiple_of(POLLS_PER_CLOCK_READ) {
+            self.see_to_timers()?;
+        }
+        Ok(None)
     }
 
     #[inline]
@@ -187,14 +240,10 @@ impl<P: FlowPort> Endpoint for TcpBypassEndpoint<P> {
         }
         let mut polls = 0_u32;
         loop {
-            if self.way.look()? {
-                if let Some(arrival) = self.read()? {
-                    return Ok(Some(arrival));
-                }
-                // Of a message in many segments: acknowledgements are due, or the window was opened.
-                let now_ns = self.way.carrier.now_ns();
-                self.way.transmit(now_ns)?;
-                continue;
+            match self.look()? {
+                Some(Some(arrival)) => return Ok(Some(arrival)),
+                Some(None) => continue,
+                None => {}
             }
             polls += 1;
             if polls.is_multiple_of(POLLS_PER_CLOCK_READ) {

@@ -158,8 +158,13 @@ impl<P: Port> UdpBypassEndpoint<P> {
         self.message.len().min(8)
     }
 
+    fn number_message(&mut self, sequence: u64) {
+        let n = self.number_bytes();
+        self.message[..n].copy_from_slice(&sequence.to_le_bytes()[..n]);
+    }
+
     #[inline]
-    fn try_send(&mut self) -> Result<bool, EndpointError> {
+    fn hand_over(&mut self) -> Result<bool, EndpointError> {
         let ConnectedStack { stack, endpoint, .. } = &mut self.stack;
         let outgoing = stack.udp_send(*endpoint, &Message::new(&self.message)).map_err(EndpointError::needs_kernel)?;
         let queued = self.port.queue_with(outgoing.len_bytes(), |frame| {
@@ -178,15 +183,25 @@ impl<P: Port> UdpBypassEndpoint<P> {
 
 impl<P: Port> Endpoint for UdpBypassEndpoint<P> {
     #[inline]
-    fn send(&mut self, sequence: u64) -> Result<(), EndpointError> {
-        let n = self.number_bytes();
-        self.message[..n].copy_from_slice(&sequence.to_le_bytes()[..n]);
-        attempt(self.patience, || self.try_send())
+    fn send(&mut self, sequence: u64) -> Result<bool, EndpointError> {
+        self.number_message(sequence);
+        attempt(self.patience, || self.hand_over())
     }
 
     #[inline]
     fn receive(&mut self, deadline: &Deadline) -> Result<Option<Arrival>, EndpointError> {
         poll(deadline, || self.look())
+    }
+
+    #[inline]
+    fn try_send(&mut self, sequence: u64) -> Result<bool, EndpointError> {
+        self.number_message(sequence);
+        self.hand_over()
+    }
+
+    #[inline]
+    fn try_receive(&mut self) -> Result<Option<Arrival>, EndpointError> {
+        Ok(self.look()?)
     }
 
     fn sequence_bits(&self) -> u32 {

@@ -127,7 +127,7 @@ impl UdpSocketsEndpoint {
 
 impl Endpoint for UdpSocketsEndpoint {
     #[inline]
-    fn send(&mut self, sequence: u64) -> Result<(), EndpointError> {
+    fn send(&mut self, sequence: u64) -> Result<bool, EndpointError> {
         let n = self.number_bytes();
         self.message[..n].copy_from_slice(&sequence.to_le_bytes()[..n]);
         self.sockets.enter();
@@ -135,7 +135,7 @@ impl Endpoint for UdpSocketsEndpoint {
             self.by_kernel += 1;
             self.shadow.send(&self.message).map_err(EndpointError::io("send by the shadow"))?;
         }
-        Ok(())
+        Ok(true)
     }
 
     #[inline]
@@ -150,6 +150,20 @@ impl Endpoint for UdpSocketsEndpoint {
                 return Ok(None);
             }
         }
+    }
+
+    #[inline]
+    fn try_send(&mut self, sequence: u64) -> Result<bool, EndpointError> {
+        match self.send(sequence) {
+            // The shadow, which sends until the neighbour is known, does not block.
+            Err(EndpointError::Io { source, .. }) if source.kind() == std::io::ErrorKind::WouldBlock => Ok(false),
+            other => other,
+        }
+    }
+
+    #[inline]
+    fn try_receive(&mut self) -> Result<Option<Arrival>, EndpointError> {
+        self.look()
     }
 
     fn sequence_bits(&self) -> u32 {

@@ -1,4 +1,4 @@
-//! The far end of ping-pong and forward: sends every message back.
+//! The far end of workloads that want every message back.
 
 use nearwire_sys::tsc::Clock;
 use nearwire_sys::usage::ThreadUsage;
@@ -14,15 +14,17 @@ pub const FORWARD_SAMPLES: usize = 1 << 16;
 /// What the far end did in a round.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct EchoOutcome {
-    /// Messages sent back.
+    /// Messages to send back.
     pub messages: u64,
-    /// Messages of the wrong length or content, not sent back.
+    /// Of these, those that could not be sent.
+    pub unsent: u64,
+    /// Messages of the wrong length, not sent back, or of the wrong content.
     pub corrupted: u64,
     /// What the thread used since the first message.
     pub usage: ThreadUsage,
-    /// For the forward workload: from a frame being seen to its hand-over to the kernel, nanoseconds. The wait for the
+    /// Where forwarding is stamped: from a frame being seen to its hand-over to the kernel, nanoseconds. The wait for the
     /// frame is not part of it.
-    pub forward_ns: Vec<u32>,
+    pub forward_ns: Option<Vec<u32>>,
 }
 
 /// Sends messages back until `stop` says so, which is asked whenever nothing came for a few milliseconds.
@@ -36,21 +38,23 @@ pub fn run<E: Endpoint>(
     mut stop: impl FnMut() -> bool,
 ) -> Result<EchoOutcome, EndpointError> {
     let mut outcome = EchoOutcome::default();
-    if stamp_forwarding {
-        outcome.forward_ns = vec![1; FORWARD_SAMPLES];
-        outcome.forward_ns.clear();
-    }
+    // Every page is touched now.
+    let mut forward_ns = if stamp_forwarding { vec![1; FORWARD_SAMPLES] } else { Vec::new() };
+    forward_ns.clear();
     let idle_ticks = clock.ticks(IDLE_NS);
     let mut usage_before = ThreadUsage::now();
     loop {
         let deadline = Deadline::after(clock, clock.now_ticks(), idle_ticks);
         match endpoint.receive(&deadline) {
             Ok(Some(Arrival::Message(sequence))) => {
-                if stamp_forwarding {
-                    forward(endpoint, clock, sequence, &mut outcome)?;
+                let is_sent = if stamp_forwarding {
+                    forward(endpoint, clock, sequence, &mut forward_ns)?
                 } else {
-                    endpoint.send(sequence)?;
-                }
+                    endpoint.send(sequence)?
+                };
+                outcome.unsent += u64::from(!is_sent);
+                // Behind the answer, which it must not delay.
+                outcome.corrupted += u64::from(!endpoint.is_last_as_sent());
                 outcome.messages += 1;
                 if outcome.messages == 1 {
                     usage_before = ThreadUsage::now();
@@ -63,6 +67,7 @@ pub fn run<E: Endpoint>(
             Err(error) => return Err(error),
         }
     }
+    outcome.forward_ns = stamp_forwarding.then_some(forward_ns);
     outcome.usage = ThreadUsage::now().since(&usage_before);
     Ok(outcome)
 }
@@ -72,13 +77,13 @@ fn forward<E: Endpoint>(
     endpoint: &mut E,
     clock: Clock,
     sequence: u64,
-    outcome: &mut EchoOutcome,
-) -> Result<(), EndpointError> {
+    forward_ns: &mut Vec<u32>,
+) -> Result<bool, EndpointError> {
     let seen = clock.start_ticks();
-    endpoint.send(sequence)?;
+    let is_sent = endpoint.send(sequence)?;
     let (handed_on, _) = clock.end_ticks();
-    if outcome.forward_ns.len() < FORWARD_SAMPLES {
-        outcome.forward_ns.push(u32::try_from(clock.ns(handed_on - seen)).unwrap_or(u32::MAX));
+    if forward_ns.len() < FORWARD_SAMPLES {
+        forward_ns.push(u32::try_from(clock.ns(handed_on - seen)).unwrap_or(u32::MAX));
     }
-    Ok(())
+    Ok(is_sent)
 }

@@ -4,7 +4,7 @@ use nearwire_bench::bed::TestBed;
 use nearwire_bench::experiment::{CellSpec, Experiment};
 use nearwire_bench::paths::{PathId, RxMode, TxMode, XdpChoice};
 use nearwire_bench::round;
-use nearwire_bench::workloads::ping_pong::{RoundPlan, SampleBuffer};
+use nearwire_bench::workloads::{RoundPlan, SampleBuffer};
 use nearwire_bench::xdp_choice;
 use nearwire_report::statistics::quantiles_of;
 use nearwire_sys::tsc::Clock;
@@ -83,8 +83,9 @@ impl<'a> Cells<'a> {
             cpu: self.experiment.cpu_initiator,
         };
         round::run(self.bed, self.clock, &setup, &plan, &mut self.buffer)?;
-        let trips = self.buffer.round_trips().iter();
-        let mut half_rtt_ns: Vec<u64> = trips.map(|trip| self.clock.ns(u64::from(trip.rtt_ticks)) / 2).collect();
+        let trips = self.buffer.samples().iter();
+        let mut half_rtt_ns: Vec<u64> =
+            trips.map(|trip| self.clock.ns(u64::from(trip.received_after_ticks)) / 2).collect();
         let quantiles = quantiles_of(&mut half_rtt_ns);
         let at = |percent| quantiles.iter().find(|quantile| quantile.percent == percent)?.value_ns;
         let both = at(50.0).zip(at(99.0)).ok_or_else(|| format!("{}: no round trips", self.name(which)))?;
@@ -94,5 +95,5 @@ impl<'a> Cells<'a> {
 
 fn cell(path: &str, tx: Option<TxMode>, rx: Option<RxMode>) -> Result<CellSpec, AnyError> {
     let path: PathId = path.parse()?;
-    Ok(CellSpec { path, tx, rx, size_bytes: SIZE_BYTES, ip_version: path.is_ip().then_some(4) })
+    Ok(CellSpec { path, tx, rx, size_bytes: SIZE_BYTES, ip_version: path.is_ip().then_some(4), rate_per_second: None })
 }

@@ -4,14 +4,15 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use nearwire_bench::experiment::Workload;
+use nearwire_bench::cells::Rates;
 use nearwire_bench::paths::{AskedMode, PathId, RxMode, TxMode};
+use nearwire_bench::workloads::load::Arrivals;
 use nearwire_frames::fault::FaultConfig;
 use nearwire_report::render::Format;
 use nearwire_worth::vary::Vary;
 
 use super::tune::JournalArgs;
-use super::values::some_time;
+use super::values::{rates, some_time};
 use super::{CableArg, CpuPair};
 
 #[derive(Debug, Args)]
@@ -56,9 +57,17 @@ pub struct BenchArgs {
     #[arg(long, value_name = "4|6", value_delimiter = ',', default_values_t = [4],
           value_parser = ip_version)]
     pub ip: Vec<u8>,
-    /// Traffic pattern; forward needs frame paths and a cable with two pairs (virtual)
+    /// Traffic pattern: ping-pong has one message out at a time; load sends by a schedule, whatever comes back; forward needs frame paths and
+    /// a cable with two pairs (virtual)
     #[arg(long, value_name = "WORKLOAD", default_value = "ping-pong")]
     pub workload: WorkloadArg,
+    /// load: messages a second, as in 10k,50k,0.2M; 'sweep': ten rates up to what each path carries [default: 10k]
+    #[arg(long, value_name = "N,N…|sweep", value_parser = rates)]
+    pub rate: Option<Rates>,
+    /// load: how messages are spread over time: poisson, as many independent users send; fixed; or bursts=N, so many at once
+    /// [default: poisson]
+    #[arg(long, value_name = "SPREAD")]
+    pub arrivals: Option<Arrivals>,
     /// Seed of the order of cells in each round; without it a random seed is used and recorded
     #[arg(long, value_name = "N")]
     pub seed: Option<u64>,
@@ -138,6 +147,7 @@ pub enum RxArg {
 pub enum WorkloadArg {
     PingPong,
     Forward,
+    Load,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -171,15 +181,6 @@ impl From<RxArg> for RxMode {
         match arg {
             RxArg::Frame => RxMode::Frame,
             RxArg::InPlace => RxMode::InPlace,
-        }
-    }
-}
-
-impl From<WorkloadArg> for Workload {
-    fn from(arg: WorkloadArg) -> Workload {
-        match arg {
-            WorkloadArg::PingPong => Workload::PingPong,
-            WorkloadArg::Forward => Workload::Forward,
         }
     }
 }

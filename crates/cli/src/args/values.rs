@@ -4,6 +4,8 @@ use std::net::{IpAddr, SocketAddr};
 use std::str::FromStr;
 use std::time::Duration;
 
+use nearwire_bench::cells::Rates;
+use nearwire_bench::workloads::load::RATE_PER_SECOND_MAX;
 use nearwire_host::profile::Weight;
 
 /// `A,B`: CPU of the initiator, CPU of the responder.
@@ -117,6 +119,28 @@ pub(super) fn exit_code(text: &str) -> Result<(Weight, u8), String> {
     }
 }
 
+/// `10k,50k,0.2M`, or `sweep`.
+pub(super) fn rates(text: &str) -> Result<Rates, String> {
+    if text == "sweep" {
+        return Ok(Rates::Sweep);
+    }
+    text.split(',').map(rate_per_second).collect::<Result<_, _>>().map(Rates::Given)
+}
+
+/// Messages a second: a number, with k for thousands or M for millions.
+fn rate_per_second(text: &str) -> Result<u64, String> {
+    let (number, factor) = match text.trim().strip_suffix(['k', 'K']) {
+        Some(number) => (number, 1e3),
+        None => text.trim().strip_suffix('M').map_or((text.trim(), 1.0), |number| (number, 1e6)),
+    };
+    let rate = number.parse::<f64>().ok().map(|number| (number * factor).round());
+    rate.filter(|rate| (1.0..=RATE_PER_SECOND_MAX as f64).contains(rate)).map(|rate| rate as u64).ok_or_else(|| {
+        format!(
+            "'{text}' is no rate; give messages a second, 1 to {RATE_PER_SECOND_MAX}, as in 10k or 0.2M, or 'sweep'"
+        )
+    })
+}
+
 /// A duration greater than zero, `200ms`.
 pub(super) fn some_time(text: &str) -> Result<Duration, String> {
     match humantime::parse_duration(text) {
@@ -155,6 +179,16 @@ mod tests {
         }
         for wrong in ["", ":7700", "host:", "host:http"] {
             assert!(wrong.parse::<ListenArg>().is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn rates_are_numbers_with_units_or_a_sweep() {
+        assert_eq!(rates("10k,50K,0.2M,7"), Ok(Rates::Given(vec![10_000, 50_000, 200_000, 7])));
+        assert_eq!(rates("sweep"), Ok(Rates::Sweep));
+        for wrong in ["", "0", "-5", "10k,", "10 k,x", "1e12", "nan", "inf", "fast", "0.2"] {
+            let error = rates(wrong).unwrap_err();
+            assert!(error.contains("10k"), "{wrong}: {error}");
         }
     }
 

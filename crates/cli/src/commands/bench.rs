@@ -10,15 +10,19 @@ use std::time::SystemTime;
 
 use anyhow::{Context, anyhow};
 use nearwire_bench::bed::TestBed;
-use nearwire_bench::cells::{CellError, LeftOut, Wish, cells};
+use nearwire_bench::cells::{CellError, LeftOut, Rates, Wish, cells};
 use nearwire_bench::engine::{Engine, Observer};
-use nearwire_bench::experiment::{Amount, Experiment, Workload};
+use nearwire_bench::experiment::{Amount, Experiment};
 use nearwire_bench::paths::{RxMode, TxMode};
+use nearwire_bench::workloads::load::Arrivals;
+use nearwire_bench::workloads::{AnyWorkload, Forward, Load, PingPong};
 use nearwire_host::Root;
 use nearwire_host::topology::{Topology, choose_cpus};
 use nearwire_lab::{Cable, GuardedCable, LabError, LabErrorKind, VirtualCable, VirtualCableOptions};
 use nearwire_report::record::{Record, Warning};
-use nearwire_report::{Format, ensure_writable, render, render_html, render_table, write_record, write_text};
+use nearwire_report::{
+    Format, RenderError, ensure_writable, render, render_html, render_table, write_record, write_text,
+};
 use nearwire_sys::affinity::allowed_cpus;
 use nearwire_sys::netns::enter_user_namespace;
 use nearwire_sys::tsc::Clock;
@@ -27,12 +31,13 @@ use nearwire_worth::vary::Variations;
 
 use self::record::{Described, not_put_back};
 use super::progress::Progress;
-use crate::args::bench::BenchArgs;
+use crate::args::bench::{BenchArgs, WorkloadArg};
 use crate::args::{CableArg, CpuPair};
 use crate::exit::{CANNOT, FAILED, Failure, INTERRUPTED, OrExit, Outcome, USAGE};
 use crate::output;
 
 pub fn run(args: &BenchArgs) -> Outcome {
+    check_workload(args)?;
     for file in args.json.iter().chain(&args.report).chain(&args.samples) {
         ensure_writable(file).or_exit(USAGE)?;
     }
@@ -41,7 +46,7 @@ pub fn run(args: &BenchArgs) -> Outcome {
     catch().or_exit(FAILED)?;
     take_privileges(&args.cable)?;
     let (cpus, cpu_choice) = cpus(args.cpus, &args.cable)?;
-    let pairs = if Workload::from(args.workload) == Workload::Forward { 2 } else { 1 };
+    let pairs = if workload(args, 0).uses_two_cables() { 2 } else { 1 };
     let options = VirtualCableOptions { pairs, mtu_bytes: args.mtu, ..Default::default() };
     let mut bed = lay(&args.cable, args.token.as_deref(), options, cpus)?;
     let measured = measure(args, &mut bed, cpus, cpu_choice);
@@ -61,6 +66,22 @@ pub fn run(args: &BenchArgs) -> Outcome {
         Some(why) => Err(anyhow!(why)).or_exit(FAILED),
         None if record.runs.iter().all(|run| run.samples == 0) => Err(anyhow!("nothing was measured")).or_exit(FAILED),
         None => put_back.or_exit(FAILED),
+    }
+}
+
+/// What is of one workload only is refused with another: it would change nothing, and nobody would see that.
+fn check_workload(args: &BenchArgs) -> Outcome {
+    if args.workload == WorkloadArg::Load {
+        if args.format.has_response_times() {
+            return Ok(());
+        }
+        let (format, workload) = (args.format, workload(args, 0).name().to_owned());
+        return Err(RenderError::NotOfPingPong { format, workload }).or_exit(USAGE);
+    }
+    let given = [("--rate", args.rate.is_some()), ("--arrivals", args.arrivals.is_some())];
+    match given.into_iter().find(|(_, is_given)| *is_given) {
+        Some((option, _)) => Err(anyhow!("{option} is of --workload load; give both, or neither")).or_exit(USAGE),
+        None => Ok(()),
     }
 }
 
@@ -173,6 +194,7 @@ fn wish(args: &BenchArgs) -> Wish {
         tx: args.tx.iter().map(|tx| TxMode::from(*tx)).collect(),
         rx: args.rx.iter().map(|rx| RxMode::from(*rx)).collect(),
         ip_versions: args.ip.clone(),
+        rates: rates(args),
     }
 }
 
@@ -189,10 +211,31 @@ fn left_out_warning(left_out: LeftOut) -> Warning {
     }
 }
 
+fn rates(args: &BenchArgs) -> Rates {
+    const DEFAULT_PER_SECOND: u64 = 10_000;
+    match args.workload {
+        WorkloadArg::PingPong | WorkloadArg::Forward => Rates::None,
+        WorkloadArg::Load => args.rate.clone().unwrap_or_else(|| Rates::Given(vec![DEFAULT_PER_SECOND])),
+    }
+}
+
+fn workload(args: &BenchArgs, seed: u64) -> AnyWorkload {
+    match args.workload {
+        WorkloadArg::PingPong => AnyWorkload::PingPong(PingPong {}),
+        WorkloadArg::Forward => AnyWorkload::Forward(Forward {}),
+        WorkloadArg::Load => {
+            // Cells have the rates.
+            let arrivals = args.arrivals.unwrap_or(Arrivals::Poisson);
+            AnyWorkload::Load(Load { rate_per_second: 1, arrivals, seed })
+        }
+    }
+}
+
 fn experiment(args: &BenchArgs, cpus: Option<CpuPair>) -> Experiment {
+    let seed = args.seed.unwrap_or_else(nearwire_sys::tsc::monotonic_raw_ns);
     Experiment {
         cells: Vec::new(),
-        workload: args.workload.into(),
+        workload: workload(args, seed),
         amount: match args.count {
             Some(count) => Amount::Messages(count),
             None => Amount::TimeNs(args.time.as_nanos() as u64),
@@ -201,7 +244,7 @@ fn experiment(args: &BenchArgs, cpus: Option<CpuPair>) -> Experiment {
         warm_up_messages: args.warm_up,
         warm_up_ns: args.warm_up_time.as_nanos() as u64,
         timeout_ns: args.timeout.as_nanos() as u64,
-        seed: args.seed.unwrap_or_else(nearwire_sys::tsc::monotonic_raw_ns),
+        seed,
         cpu_initiator: cpus.map(|cpus| cpus.initiator),
         cpu_responder: cpus.map(|cpus| cpus.responder),
         busy_poll_us: args.busy_poll,

@@ -60,6 +60,11 @@ fn impossible_wishes_are_usage_errors_that_say_what_is_possible() {
         (&["udp/spin", "--workload", "forward"], &["forward", "frame/packet"]),
         (&["frame/xdp", "--fault", "loss=1"], &["loss=1", "%"]),
         (&["--cpus", "0,4095"], &["4095", "--cpus"]),
+        (&["udp/spin", "--rate", "10k"], &["--rate", "--workload load"]),
+        (&["udp/spin", "--arrivals", "fixed"], &["--arrivals", "--workload load"]),
+        (&["udp/spin", "--workload", "load", "--rate", "0"], &["'0'", "10k", "sweep"]),
+        (&["udp/spin", "--workload", "load", "--arrivals", "bursts"], &["bursts", "poisson"]),
+        (&["udp/spin", "--workload", "load", "--format", "sockperf"], &["sockperf", "load", "csv"]),
         (&["--ip", "5"], &["5"]),
         (&["--cable", "eth0"], &["eth0", "IF0:IF1"]),
     ] {
@@ -67,6 +72,7 @@ fn impossible_wishes_are_usage_errors_that_say_what_is_possible() {
     }
     assert_says(&nearwire(&["bench", "udp/spin", "--size", "0"]), 2, &["0 B", "1472"]);
     assert_says(&nearwire(&["bench", "frame/xdp", "--size", "20"]), 2, &["20 B", "60"]);
+    assert_says(&nearwire(&["bench", "udp/spin", "--workload", "load", "--size", "2"]), 2, &["2 B", "load", "4 B"]);
     assert_says(&nearwire(&["bench", "--time", "0s"]), 2, &["0s"]);
 }
 

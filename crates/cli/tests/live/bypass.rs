@@ -10,7 +10,7 @@ use crate::common::{NEARWIRE, may_run};
 use nearwire_bench::bed::TestBed;
 use nearwire_bench::experiment::{CellSpec, Experiment};
 use nearwire_bench::round::{self, RoundResult};
-use nearwire_bench::workloads::ping_pong::{RoundPlan, SampleBuffer};
+use nearwire_bench::workloads::{RoundPlan, SampleBuffer};
 use nearwire_lab::{Cable, Namespace, VirtualCable, VirtualCableOptions};
 use nearwire_sys::affinity::{allowed_cpus, pin_current_thread};
 use nearwire_sys::tsc::Clock;
@@ -19,7 +19,7 @@ const ROUND_NS: u64 = 400_000_000;
 
 fn run_bypass(bed: &mut TestBed) -> RoundResult {
     let path = "udp/bypass".parse().unwrap();
-    let cell = CellSpec { path, tx: None, rx: None, size_bytes: 64, ip_version: Some(4) };
+    let cell = CellSpec { path, tx: None, rx: None, size_bytes: 64, ip_version: Some(4), rate_per_second: None };
     let setup = Experiment::default().setup(&cell, bed, 1, 0, None);
     let plan = RoundPlan {
         warm_up_messages: 0,

@@ -17,6 +17,7 @@ mod dry_run;
 mod inherited;
 mod jumbo;
 mod kills;
+mod load;
 mod ownership;
 mod requests;
 mod shared_port;

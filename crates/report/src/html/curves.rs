@@ -3,8 +3,9 @@
 use super::palette::{dashes, family};
 use super::svg::{Anchor, LogScale, Svg, nines, spread_labels, tick_label};
 use super::words::micro;
-use crate::record::{Cell, Run};
-use crate::render::units::cell_name;
+use crate::load::capacities;
+use crate::record::{Cell, Latency, Record, Run};
+use crate::render::units::{cell_name, count};
 
 const WIDTH: f64 = 1080.0;
 const LEFT: f64 = 64.0;
@@ -12,10 +13,13 @@ const TOP: f64 = 16.0;
 const FOOT: f64 = 56.0;
 const LABEL_GAP: f64 = 17.0;
 const LEAST_HEIGHT: f64 = 440.0;
+/// Labels of the axis are at least so far apart, of its length.
+const LEAST_TICK: f64 = 0.06;
 
 /// One line of a chart.
 struct Series<'a> {
     cell: &'a Cell,
+    label: String,
     strong: bool,
     tip: String,
     /// Place on the horizontal axis in its own unit, and nanoseconds.
@@ -31,7 +35,7 @@ struct Axis {
 }
 
 /// Percentile curves of one size; `runs` come nearest first.
-pub(super) fn percentiles(runs: &[&Run], size_bytes: u32) -> String {
+pub(super) fn percentiles(runs: &[&Run], size_bytes: u32, latency: Latency) -> String {
     let series: Vec<Series> = runs
         .iter()
         .filter_map(|run| {
@@ -43,7 +47,13 @@ pub(super) fn percentiles(runs: &[&Run], size_bytes: u32) -> String {
                 .collect();
             let last = run.quantiles.iter().rfind(|line| line.percent < 100.0 && line.value_ns.is_some())?;
             let tip = format!("{}: supported up to {} %", cell_name(&run.cell), last.percent);
-            (points.len() > 1).then(|| Series { cell: &run.cell, strong: is_best(run, runs), tip, points })
+            (points.len() > 1).then(|| Series {
+                cell: &run.cell,
+                label: cell_name(&run.cell),
+                strong: is_best(run, runs),
+                tip,
+                points,
+            })
         })
         .collect();
     let reached = series.iter().flat_map(|line| line.points.last()).map(|point| point.0);
@@ -55,29 +65,60 @@ pub(super) fn percentiles(runs: &[&Run], size_bytes: u32) -> String {
         low: 0.0,
         high,
     };
-    draw(&series, &axis, &format!("percentile curves of each path at {size_bytes} bytes"))
+    draw(&series, &axis, latency, &format!("percentile curves of each path at {size_bytes} bytes"))
 }
 
-/// Medians against size, a line for each path that has two sizes or more; `None` when there is none.
-pub(super) fn sizes(runs: &[Run]) -> Option<String> {
-    let mut series: Vec<Series> = Vec::new();
-    for run in runs {
+/// Medians against size, a line for each path that has two sizes or more; `None` when there is none. Runs at rates are
+/// another chart's ([`rates`]).
+pub(super) fn sizes(record: &Record) -> Option<String> {
+    let mut lines: Vec<(&Cell, Vec<(f64, f64)>)> = Vec::new();
+    for run in record.runs.iter().filter(|run| run.cell.rate_per_second.is_none()) {
         let Some(p50_ns) = run.half_rtt_ns.p50 else {
             continue;
         };
-        let point = (f64::from(run.cell.size_bytes).log2(), p50_ns);
-        let same = |line: &&mut Series| cell_name(line.cell) == cell_name(&run.cell);
-        match series.iter_mut().find(same) {
-            Some(line) => line.points.push(point),
-            None => {
-                series.push(Series { cell: &run.cell, strong: false, tip: cell_name(&run.cell), points: vec![point] })
-            }
+        let point = (f64::from(run.cell.size_bytes), p50_ns);
+        match lines.iter_mut().find(|(cell, _)| cell_name(cell) == cell_name(&run.cell)) {
+            Some((_, points)) => points.push(point),
+            None => lines.push((&run.cell, vec![point])),
         }
     }
-    series.retain(|line| line.points.len() > 1);
-    for line in &mut series {
-        line.points.sort_by(|a, b| a.0.total_cmp(&b.0));
-        line.tip = format!("{}: {}", line.tip, size_tip(&line.points));
+    let lines = lines.into_iter().map(|(cell, points)| (cell, cell_name(cell), points)).collect();
+    let title = "median half round trip of each path against message size";
+    let caption = "bytes, log axis: payload for sockets, whole frame without FCS for frames";
+    against(lines, caption, record.experiment.latency, title, |place| format!("{place:.0} B"))
+}
+
+/// p99 of a load against its rate, a line for each combination that has two rates or more; `None` when there is none.
+pub(super) fn rates(record: &Record) -> Option<String> {
+    let capacities = capacities(record);
+    let lines = capacities.iter().map(|capacity| {
+        let label = format!("{} {} B", cell_name(&capacity.cell), capacity.cell.size_bytes);
+        let point = |run: &&Run| Some((run.cell.rate_per_second? as f64, run.half_rtt_ns.p99?));
+        (&capacity.cell, label, capacity.runs.iter().filter_map(point).collect())
+    });
+    let title = "99 % response time of each path against the rate of messages";
+    let caption = "messages a second that were to be sent, log axis; a line ends where p99 is not supported";
+    against(lines.collect(), caption, record.experiment.latency, title, |place| format!("{}/s", count(place as u64)))
+}
+
+/// A cell, its label, and points of a place and nanoseconds.
+type Line<'a> = (&'a Cell, String, Vec<(f64, f64)>);
+
+/// Lines over a log axis.
+fn against(
+    lines: Vec<Line<'_>>,
+    caption: &'static str,
+    latency: Latency,
+    title: &str,
+    words: impl Fn(f64) -> String,
+) -> Option<String> {
+    let mut series: Vec<Series> = Vec::new();
+    for (cell, label, mut points) in lines.into_iter().filter(|(.., points)| points.len() > 1) {
+        points.sort_by(|a, b| a.0.total_cmp(&b.0));
+        let tips: Vec<String> = points.iter().map(|(place, ns)| format!("{} {}", words(*place), micro(*ns))).collect();
+        let tip = format!("{label}: {}", tips.join(", "));
+        points.iter_mut().for_each(|(place, _)| *place = place.log2());
+        series.push(Series { cell, label, strong: false, tip, points });
     }
     mark_best(&mut series);
     let places = || series.iter().flat_map(|line| line.points.iter().map(|point| point.0));
@@ -87,20 +128,24 @@ pub(super) fn sizes(runs: &[Run]) -> Option<String> {
     }
     let mut ticks: Vec<f64> = places().collect();
     ticks.sort_by(f64::total_cmp);
-    ticks.dedup();
     let margin = (high - low) * 0.03;
     let axis = Axis {
-        caption: "bytes, log axis: payload for sockets, whole frame without FCS for frames",
-        ticks: ticks.iter().map(|&place| (place, format!("{:.0}", place.exp2()))).collect(),
+        caption,
+        ticks: apart(&ticks, (high - low) * LEAST_TICK).map(|place| (place, words(place.exp2().round()))).collect(),
         low: low - margin,
         high: high + margin,
     };
-    Some(draw(&series, &axis, "median half round trip of each path against message size"))
+    Some(draw(&series, &axis, latency, title))
 }
 
-fn size_tip(points: &[(f64, f64)]) -> String {
-    let parts: Vec<String> = points.iter().map(|(place, ns)| format!("{:.0} B {}", place.exp2(), micro(*ns))).collect();
-    parts.join(", ")
+/// Those of ascending places that are at least so far from the one before.
+fn apart(places: &[f64], distance: f64) -> impl Iterator<Item = f64> {
+    let mut last = f64::NEG_INFINITY;
+    places.iter().copied().filter(move |place| {
+        let is_apart = *place - last >= distance;
+        last = if is_apart { *place } else { last };
+        is_apart
+    })
 }
 
 /// The nearest of each family is drawn strong, the others thin.
@@ -119,8 +164,8 @@ fn mark_best(series: &mut [Series]) {
     }
 }
 
-fn draw(series: &[Series], axis: &Axis, name: &str) -> String {
-    let longest = series.iter().map(|line| cell_name(line.cell).chars().count()).max().unwrap_or(0);
+fn draw(series: &[Series], axis: &Axis, latency: Latency, name: &str) -> String {
+    let longest = series.iter().map(|line| line.label.chars().count()).max().unwrap_or(0);
     let right = WIDTH - (longest as f64 * 7.8 + 34.0).min(360.0);
     let height = (series.len() as f64 * LABEL_GAP + TOP + FOOT).max(LEAST_HEIGHT);
     let bottom = height - FOOT;
@@ -129,6 +174,8 @@ fn draw(series: &[Series], axis: &Axis, name: &str) -> String {
     let scale = LogScale::over(values, bottom, TOP);
     let place = |x: f64| LEFT + (x - axis.low) / (axis.high - axis.low) * (right - LEFT);
     frame(&mut svg, axis, &scale, right, bottom, place);
+    let unit = format!("{}, log axis", latency.words());
+    svg.text("caption", (svg.width() - 2.0, svg.height() - 14.0), Anchor::End, &unit);
     let ends: Vec<f64> =
         series.iter().map(|line| line.points.last().map_or(bottom, |point| scale.place(point.1))).collect();
     let labels = spread_labels(&ends, LABEL_GAP, TOP + 6.0, bottom - 2.0);
@@ -150,7 +197,7 @@ fn draw(series: &[Series], axis: &Axis, name: &str) -> String {
             let label = labels[index];
             svg.polyline("leader", &[(end.0 + 3.0, end.1), (right + 2.0, end.1), (right + 18.0, label)]);
             svg.circle("end", end, 2.6);
-            svg.text("label", (right + 22.0, label + 4.0), Anchor::Start, &cell_name(line.cell));
+            svg.text("label", (right + 22.0, label + 4.0), Anchor::Start, &line.label);
         }
         svg.close();
     }
@@ -169,5 +216,4 @@ fn frame(svg: &mut Svg, axis: &Axis, scale: &LogScale, right: f64, bottom: f64, 
     }
     svg.line("axis", (LEFT, bottom), (right, bottom));
     svg.text("caption", (LEFT, bottom + 42.0), Anchor::Start, axis.caption);
-    svg.text("caption", (svg.width() - 2.0, svg.height() - 14.0), Anchor::End, "half RTT, log axis");
 }

@@ -1,10 +1,10 @@
 //! Median and 99 % of each path on a log axis, with intervals, above the published marks.
 
 use super::palette::family;
-use super::published::PUBLISHED;
+use super::published::{PUBLISHED, Published};
 use super::svg::{Anchor, LogScale, Svg, tick_label};
 use super::words::{micro, micro_number};
-use crate::record::{Quantile, Run};
+use crate::record::{Latency, Quantile, Run};
 use crate::render::units::{cell_name, count, quantile};
 
 const WIDTH: f64 = 1080.0;
@@ -15,17 +15,19 @@ const GROUP: f64 = 34.0;
 const COLUMN: f64 = 62.0;
 
 /// The chart of one size; `runs` come nearest first.
-pub(super) fn chart(runs: &[&Run], size_bytes: u32) -> String {
-    let published_height = GROUP + PUBLISHED.len() as f64 * ROW;
+pub(super) fn chart(runs: &[&Run], size_bytes: u32, latency: Latency) -> String {
+    // What was published is half of a round trip without load.
+    let published: &[Published] = if latency == Latency::HalfRtt { &PUBLISHED } else { &[] };
+    let published_height = if published.is_empty() { 0.0 } else { GROUP + published.len() as f64 * ROW };
     let bottom = TOP + runs.len() as f64 * ROW + published_height;
-    let name = format!("p50 and p99 half round trip of each path at {size_bytes} bytes, log axis");
+    let name = format!("p50 and p99 {} of each path at {size_bytes} bytes, log axis", latency.words());
     let mut svg = Svg::new(WIDTH, bottom + FOOT, &name);
     let longest = runs.iter().map(|run| cell_name(&run.cell).chars().count()).max().unwrap_or(0);
     let left = (longest.max(26) as f64).mul_add(7.7, 18.0).min(360.0);
     let right = WIDTH - 2.0 * COLUMN - 8.0;
     let values = runs.iter().flat_map(|run| values_of(run));
-    let scale = LogScale::over(values.chain(PUBLISHED.iter().map(|mark| mark.half_rtt_ns)), left, right);
-    axis(&mut svg, &scale, bottom, left, right);
+    let scale = LogScale::over(values.chain(published.iter().map(|mark| mark.half_rtt_ns)), left, right);
+    axis(&mut svg, &scale, bottom, (left, right), latency);
     svg.text("column", (right + COLUMN, TOP - 18.0), Anchor::End, "p50 µs");
     svg.text("column", (right + 2.0 * COLUMN, TOP - 18.0), Anchor::End, "p99 µs");
     for (index, run) in runs.iter().enumerate() {
@@ -33,7 +35,9 @@ pub(super) fn chart(runs: &[&Run], size_bytes: u32) -> String {
         row(&mut svg, run, &scale, y, (left, right));
     }
     let below = TOP + runs.len() as f64 * ROW;
-    published_rows(&mut svg, &scale, below, (left, right));
+    if !published.is_empty() {
+        published_rows(&mut svg, &scale, below, (left, right));
+    }
     svg.finish()
 }
 
@@ -45,7 +49,7 @@ fn values_of(run: &Run) -> Vec<f64> {
     values
 }
 
-fn axis(svg: &mut Svg, scale: &LogScale, bottom: f64, left: f64, right: f64) {
+fn axis(svg: &mut Svg, scale: &LogScale, bottom: f64, (left, right): (f64, f64), latency: Latency) {
     for tick in scale.ticks() {
         let x = scale.place(tick);
         svg.line("grid", (x, TOP - 8.0), (x, bottom));
@@ -56,7 +60,10 @@ fn axis(svg: &mut Svg, scale: &LogScale, bottom: f64, left: f64, right: f64) {
         "caption",
         (left, bottom + 24.0),
         Anchor::Start,
-        "half RTT, log axis · filled p50, hollow p99, bars 95 % intervals · further left is nearer the wire",
+        &format!(
+            "{}, log axis · filled p50, hollow p99, bars 95 % intervals · further left is nearer the wire",
+            latency.words()
+        ),
     );
 }
 

@@ -19,9 +19,9 @@ use thiserror::Error;
 
 pub use palette::family;
 
-use crate::record::{Record, Run, Warning};
+use crate::record::{Latency, Record, Run, Warning};
 use crate::render::units::cell_name;
-use crate::render::{by_size, names};
+use crate::render::{by_size, load_lines, names};
 
 const TEMPLATE: &str = include_str!("../../templates/report.html");
 /// The style sheet of the page, for pages of other crates.
@@ -66,6 +66,11 @@ struct Section {
     facts: Vec<tables::Fact>,
     sizes: Vec<SizePanel>,
     size_chart: Option<String>,
+    rate_chart: Option<String>,
+    carried: Vec<String>,
+    /// "Half round trips" or the like.
+    latencies: &'static str,
+    is_half_rtt: bool,
     doubts: Vec<Doubt>,
     notes: Vec<(String, String)>,
     forwarders: Vec<String>,
@@ -131,16 +136,16 @@ fn families(records: &[Record]) -> Vec<(&'static str, &'static str)> {
 fn section(index: usize, record: &Record) -> Section {
     let groups = by_size(record);
     let headline_size = words::headline_size(record);
-    let headline = headline_size
-        .and_then(|size_bytes| Some(words::headline(groups.get(&size_bytes)?, size_bytes)))
-        .unwrap_or_default();
+    let of_size = |size_bytes: u32| Some(words::headline(groups.get(&size_bytes)?, size_bytes));
+    let headline = words::load_headline(record).or_else(|| headline_size.and_then(of_size)).unwrap_or_default();
+    let latency = record.experiment.latency;
     let mut sizes: Vec<SizePanel> = groups
         .iter()
         .map(|(&size_bytes, runs)| SizePanel {
             size_bytes,
             open: headline_size == Some(size_bytes),
-            dots: dots::chart(runs, size_bytes),
-            percentiles: curves::percentiles(runs, size_bytes),
+            dots: dots::chart(runs, size_bytes, record.experiment.latency),
+            percentiles: curves::percentiles(runs, size_bytes, latency),
             strips: rounds::strips(runs),
             rows: runs.iter().map(|run| tables::figure_row(run)).collect(),
         })
@@ -156,7 +161,11 @@ fn section(index: usize, record: &Record) -> Section {
         interrupted: record.interrupted,
         facts: tables::facts(record),
         sizes,
-        size_chart: curves::sizes(&record.runs),
+        size_chart: curves::sizes(record),
+        rate_chart: curves::rates(record),
+        carried: load_lines(record),
+        latencies: if latency == Latency::HalfRtt { "Half round trips" } else { "Response times" },
+        is_half_rtt: latency == Latency::HalfRtt,
         doubts: doubts(record),
         notes: notes(record),
         forwarders: record.runs.iter().filter_map(words::forwarder).collect(),

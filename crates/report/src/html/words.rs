@@ -1,7 +1,8 @@
 //! Numbers and sentences of the page.
 
+use crate::load::capacities;
 use crate::record::{Record, Run};
-use crate::render::units::{cell_name, is_kernel_path, time, us};
+use crate::render::units::{cell_name, count, is_kernel_path, time, us};
 
 /// A time with its unit, the micro sign where a page can show it.
 pub(super) fn micro(value_ns: f64) -> String {
@@ -37,6 +38,23 @@ pub(super) fn headline(runs: &[&Run], size_bytes: u32) -> String {
         }
         (None, None) => "No path has enough samples for a median.".to_owned(),
     }
+}
+
+/// The sentence of a load: what carries most messages. `None` for other workloads.
+pub(super) fn load_headline(record: &Record) -> Option<String> {
+    let capacities = capacities(record);
+    let rate = |run: &Run| run.cell.rate_per_second.unwrap_or_default();
+    let carried = capacities.iter().filter_map(|capacity| Some((capacity, capacity.greatest()?)));
+    let Some((capacity, greatest)) = carried.max_by_key(|(_, run)| rate(run)) else {
+        return (!capacities.is_empty()).then(|| "No rate that was measured is carried.".to_owned());
+    };
+    let (name, size_bytes) = (cell_name(&capacity.cell), capacity.cell.size_bytes);
+    let p99 = greatest.half_rtt_ns.p99.map(|ns| format!(", 99 % of them answered within {}", micro(ns)));
+    Some(format!(
+        "{name} carries {} messages of {size_bytes} B a second{}.",
+        count(rate(greatest)),
+        p99.unwrap_or_default()
+    ))
 }
 
 /// The size the page opens with: 64 bytes when measured, as the papers do, else the smallest with a median.

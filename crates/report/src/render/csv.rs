@@ -4,7 +4,7 @@
 //! which keeps carriage returns out of `awk` and `cut`.
 
 use super::units::{quantile, variation};
-use crate::record::{Record, Run};
+use crate::record::{Latency, Metric, Record, Run};
 
 const HEADER: &str = "path,tx,rx,ip_version,size_bytes,samples,lost,duplicated,reordered,corrupted,\
 half_rtt_min_ns,half_rtt_p50_ns,half_rtt_p50_low_ns,half_rtt_p50_high_ns,half_rtt_p90_ns,\
@@ -16,10 +16,26 @@ rounds,warnings,workload,cable,started_at,nearwire_version";
 pub(super) fn render(record: &Record) -> String {
     // Only where there are any, so that readers of other records find what they know.
     let has_variations = record.runs.iter().any(|run| !run.cell.variation.is_empty());
-    let mut out = format!("{HEADER}{}\n", if has_variations { ",variation" } else { "" });
+    let has_rates = record.runs.iter().any(|run| run.cell.rate_per_second.is_some());
+    let metrics: &[Metric] = record.runs.first().map_or(&[], |run| &run.metrics);
+    let header = match record.experiment.latency {
+        Latency::HalfRtt => HEADER.to_owned(),
+        Latency::ResponseTime => HEADER.replace("half_rtt", "response_time"),
+    };
+    let mut out = format!("{header}{}", if has_variations { ",variation" } else { "" });
+    if has_rates {
+        out.push_str(",rate_per_second,arrivals,invalid");
+    }
+    metrics.iter().for_each(|metric| out.push_str(&format!(",{}", column(metric))));
+    out.push('\n');
     for run in &record.runs {
         let mut fields = fields(record, run);
         fields.extend(has_variations.then(|| variation(&run.cell)));
+        if has_rates {
+            fields.push(run.cell.rate_per_second.map(|rate| rate.to_string()).unwrap_or_default());
+            fields.extend([&record.experiment.arrivals, &run.invalid].map(|text| text.clone().unwrap_or_default()));
+        }
+        fields.extend(metrics.iter().map(|metric| run.metric(&metric.name).map(trimmed).unwrap_or_default()));
         let fields: Vec<String> = fields.iter().map(|field| quoted(field)).collect();
         out.push_str(&fields.join(","));
         out.push('\n');
@@ -49,6 +65,15 @@ fn fields(record: &Record, run: &Run) -> Vec<String> {
     fields.extend([record.experiment.workload.clone(), record.experiment.cable.clone()]);
     fields.extend([record.started_at.clone(), record.nearwire_version.clone()]);
     fields
+}
+
+/// A metric's name with its unit, as the other columns have it.
+fn column(metric: &Metric) -> String {
+    let unit = match metric.unit.as_str() {
+        "messages/s" => "per_second",
+        unit => unit,
+    };
+    format!("{}_{unit}", metric.name.replace(['-', '.'], "_"))
 }
 
 /// Three decimals at most: a thousandth of a nanosecond is beyond every clock.

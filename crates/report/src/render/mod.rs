@@ -1,10 +1,11 @@
 //! Records as text: our own table, and the formats that users of other tools already parse.
 //!
-//! Every format shows half round trips, as the tools it imitates do, and none invents a figure: what the
+//! The formats of other tools show half round trips, as those tools do, and none invents a figure: what the
 //! samples do not support is left out, or marked where the format has no way to leave it out.
 
 mod csv;
 mod exanic;
+mod load_lines;
 mod netpipe;
 mod sockperf;
 mod style;
@@ -18,8 +19,9 @@ use std::str::FromStr;
 use thiserror::Error;
 
 use crate::json::{WriteError, write_json};
-use crate::record::Record;
+use crate::record::{Latency, Record};
 
+pub(crate) use load_lines::load_lines;
 pub(crate) use style::by_size;
 pub use table::{TableOptions, render_table};
 pub(crate) use table_notes::names;
@@ -92,13 +94,37 @@ pub enum RenderError {
     /// The record cannot be expressed as JSON.
     #[error(transparent)]
     Json(#[from] WriteError),
+    /// Another tool's format has no place for it.
+    #[error(
+        "print a record of {workload} as {format}: that format has half round trips of ping-pong only; take table, csv or json"
+    )]
+    NotOfPingPong {
+        /// What was asked for.
+        format: Format,
+        /// The record's workload.
+        workload: String,
+    },
+}
+
+impl Format {
+    /// Whether it has a place for latencies other than half of a round trip.
+    #[must_use]
+    pub const fn has_response_times(self) -> bool {
+        match self {
+            Self::Table | Self::Csv | Self::Json => true,
+            Self::Exanic | Self::Sockperf | Self::Netpipe => false,
+        }
+    }
 }
 
 /// Renders a record; the table comes without colours and 120 columns wide (see [`render_table`]).
 ///
 /// # Errors
-/// Only as JSON, see [`write_json`].
+/// See [`RenderError`].
 pub fn render(record: &Record, format: Format) -> Result<String, RenderError> {
+    if record.experiment.latency != Latency::HalfRtt && !format.has_response_times() {
+        return Err(RenderError::NotOfPingPong { format, workload: record.experiment.workload.clone() });
+    }
     Ok(match format {
         Format::Table => render_table(record, TableOptions::default()),
         Format::Exanic => exanic::render(record),

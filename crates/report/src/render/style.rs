@@ -4,13 +4,17 @@ use std::collections::BTreeMap;
 
 use crate::record::{Record, Run};
 
-/// Runs by size, in each size by median; runs without one come last.
+/// Runs by size, in each size by median, runs without one last; those of a load by path and rate.
 pub(crate) fn by_size(record: &Record) -> BTreeMap<u32, Vec<&Run>> {
     let mut groups: BTreeMap<u32, Vec<&Run>> = BTreeMap::new();
     for run in &record.runs {
         groups.entry(run.cell.size_bytes).or_default().push(run);
     }
     for runs in groups.values_mut() {
+        if runs.iter().any(|run| run.cell.rate_per_second.is_some()) {
+            runs.sort_by(|a, b| a.cell.cmp(&b.cell));
+            continue;
+        }
         runs.sort_by(|a, b| {
             let p50 = |run: &Run| run.half_rtt_ns.p50.unwrap_or(f64::INFINITY);
             p50(a).total_cmp(&p50(b)).then_with(|| a.cell.cmp(&b.cell))

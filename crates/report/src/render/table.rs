@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use comfy_table::{CellAlignment, Table};
 
+use super::load_lines::load_lines;
 use super::style::{Ink, by_size};
 use super::table_notes::{machine_lines, notes, verdict_lines};
 use super::units::{count, printable, us, variation};
@@ -31,12 +32,14 @@ struct Column {
     show: fn(&Run) -> String,
 }
 
-const COLUMNS: [Column; 16] = [
+const COLUMNS: [Column; 20] = [
     Column { title: "path", left: true, show: |run| printable(&run.cell.path) },
     Column { title: "tx", left: true, show: |run| optional(run.cell.tx.as_deref()) },
     Column { title: "rx", left: true, show: |run| optional(run.cell.rx.as_deref()) },
     Column { title: "ip", left: true, show: |run| ip(run.cell.ip_version) },
     Column { title: "variation", left: true, show: |run| variation(&run.cell) },
+    Column { title: "rate/s", left: false, show: |run| run.cell.rate_per_second.map(count).unwrap_or_default() },
+    Column { title: "answered/s", left: false, show: |run| whole(run.metric("answered-rate")) },
     Column { title: "samples", left: false, show: |run| count(run.samples) },
     Column { title: "lost", left: false, show: |run| count(run.lost) },
     Column { title: "min", left: false, show: |run| us(run.half_rtt_ns.min) },
@@ -48,6 +51,12 @@ const COLUMNS: [Column; 16] = [
     Column { title: "max", left: false, show: |run| us(run.half_rtt_ns.max) },
     Column { title: "slow/s", left: false, show: |run| whole(run.slow_events_per_second) },
     Column { title: "CPU us/msg", left: false, show: |run| us(run.cpu_initiator_ns_per_message) },
+    Column { title: "late p99", left: false, show: |run| us(run.metric("lateness-p99")) },
+    Column {
+        title: "",
+        left: true,
+        show: |run| if run.invalid.is_some() { "INVALID".to_owned() } else { String::new() },
+    },
 ];
 
 /// Columns to do without on a narrow terminal, the first first.
@@ -63,6 +72,7 @@ pub fn render_table(record: &Record, options: TableOptions) -> String {
     } else {
         lines.extend(grid(record, options.width, ink));
         lines.push(String::new());
+        lines.extend(load_lines(record));
         lines.extend(verdict_lines(record));
     }
     lines.push(String::new());
@@ -76,9 +86,12 @@ pub fn render_table(record: &Record, options: TableOptions) -> String {
 fn title(record: &Record) -> String {
     let experiment = &record.experiment;
     let interrupted = if record.interrupted { ", interrupted" } else { "" };
+    let arrivals = experiment.arrivals.as_ref().map(|arrivals| format!(", {} arrivals,", printable(arrivals)));
     format!(
-        "half RTT, us - {} over a {} cable, {} rounds{interrupted}",
+        "{}, us - {}{} over a {} cable, {} rounds{interrupted}",
+        experiment.latency.words(),
         printable(&experiment.workload),
+        arrivals.unwrap_or_default(),
         printable(&experiment.cable),
         experiment.rounds
     )
@@ -119,6 +132,8 @@ fn useful(record: &Record) -> Vec<&'static Column> {
             "rx" => any(|run| run.cell.rx.is_some()),
             "ip" => any(|run| run.cell.ip_version == Some(6)),
             "variation" => any(|run| !run.cell.variation.is_empty()),
+            "rate/s" | "answered/s" | "late p99" => any(|run| run.cell.rate_per_second.is_some()),
+            "" => any(|run| run.invalid.is_some()),
             "CPU us/msg" => any(|run| run.cpu_initiator_ns_per_message.is_some()),
             _ => true,
         })

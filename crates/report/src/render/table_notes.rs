@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::style::{Ink, by_size};
 use super::units::{cell_name, is_kernel_path, printable, time, us, variation, wrapped};
 use crate::compare::{CompareOptions, Figure, VariationComparison, compare_variations};
-use crate::record::{Cell, Record, Run, Warning};
+use crate::record::{Cell, Latency, Record, Run, Warning};
 
 /// For each size: the best path that avoids the kernel's stack against the kernel's best.
 ///
@@ -13,7 +13,9 @@ use crate::record::{Cell, Record, Run, Warning};
 /// usually only removed the wake-up.
 pub(super) fn verdict_lines(record: &Record) -> Vec<String> {
     let mut lines = Vec::new();
-    for (size_bytes, runs) in by_size(record) {
+    // Latencies at different rates are not compared.
+    let closed_loop = (record.experiment.latency == Latency::HalfRtt).then(|| by_size(record));
+    for (size_bytes, runs) in closed_loop.into_iter().flatten() {
         let best = |kernel: bool| {
             runs.iter().find(|run| run.half_rtt_ns.p50.is_some() && is_kernel_path(&run.cell.path) == kernel)
         };

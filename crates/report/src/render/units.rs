@@ -39,7 +39,7 @@ pub fn count(value: u64) -> String {
     out
 }
 
-/// A cell without its size: `frame/xdp prepared in-place`, `udp/spin`, `udp/spin IPv6`.
+/// A cell without its size: `frame/xdp prepared in-place`, `udp/spin IPv6`, `udp/spin 10 000/s`.
 #[must_use]
 pub fn cell_name(cell: &Cell) -> String {
     let mut name = cell.path.clone();
@@ -49,6 +49,9 @@ pub fn cell_name(cell: &Cell) -> String {
     }
     if cell.ip_version == Some(6) {
         name.push_str(" IPv6");
+    }
+    if let Some(rate_per_second) = cell.rate_per_second {
+        name.push_str(&format!(" {}/s", count(rate_per_second)));
     }
     if !cell.variation.is_empty() {
         name.push(' ');

@@ -8,7 +8,7 @@ use super::rank::{LEAST_SUPPORT, quantile_rank, support};
 use super::spread::wider;
 use super::store::{Every, Folded, Spreads};
 use super::trend;
-use crate::record::{Block, HalfRtt, Quantile, Warning};
+use crate::record::{Block, HalfRtt, Latency, Quantile, Warning};
 
 /// Round trips that take this much longer than the median one are slow events.
 const SLOW_NS: f64 = 10_000.0;
@@ -25,6 +25,7 @@ const ROUNDS_FOR_TREND: usize = 5;
 /// significant digits and memory stays constant.
 #[derive(Debug, Clone)]
 pub struct Distribution {
+    latency: Latency,
     exact_limit: usize,
     store: Store,
     moments: Moments,
@@ -69,10 +70,17 @@ pub struct Summary {
 }
 
 impl Distribution {
-    /// An empty distribution that keeps up to `exact_limit` samples (four bytes each) before it folds them.
+    /// An empty distribution of half round trips that keeps up to `exact_limit` samples (four bytes each) before it folds them.
     #[must_use]
     pub fn new(exact_limit: usize) -> Self {
+        Self::of(Latency::HalfRtt, exact_limit)
+    }
+
+    /// The same of another latency.
+    #[must_use]
+    pub fn of(latency: Latency, exact_limit: usize) -> Self {
         Self {
+            latency,
             exact_limit,
             store: Store::Every(Every::default()),
             moments: Moments::default(),
@@ -99,10 +107,10 @@ impl Distribution {
     /// Adds a round's round trips, in the order in which they were measured.
     pub fn record_round(&mut self, rtt_ns: &[u32]) -> RoundFigures {
         for &sample in rtt_ns {
-            self.moments.add(f64::from(sample) / 2.0);
+            self.moments.add(f64::from(sample) / self.latency.parts_of_rtt());
         }
         let sizes = block_sizes(rtt_ns.len());
-        let figures = figures_of_round(rtt_ns, &sizes);
+        let figures = figures_of_round(rtt_ns, &sizes, self.latency.parts_of_rtt());
         self.round_medians_ns.extend(figures.p50_ns);
         self.block_medians_ns.extend(figures.blocks.iter().map(|block| block.p50_ns));
         match &mut self.store {
@@ -123,13 +131,14 @@ impl Distribution {
     /// The cell's figures; `measured_ns` is the time spent measuring over all rounds, warm-up excluded.
     #[must_use]
     pub fn summary(&self, measured_ns: u64) -> Summary {
+        let parts = self.latency.parts_of_rtt();
         let (quantiles, slow) = match &self.store {
             Store::Every(every) => {
                 let (sorted_ns, spreads) = every.sorted();
                 let sorted = sorted_ns.as_slice();
-                (halves(&sorted, &spreads), slow_among(sorted))
+                (quantiles(&sorted, &spreads, parts), slow_among(sorted))
             }
-            Store::Folded(folded) => (halves(&**folded, folded.spreads()), slow_in(folded)),
+            Store::Folded(folded) => (quantiles(&**folded, folded.spreads(), parts), slow_in(folded)),
         };
         Summary {
             samples: self.len(),
@@ -151,7 +160,8 @@ impl Distribution {
         let rounds = &self.round_medians_ns;
         let series = if rounds.len() >= ROUNDS_FOR_TREND { rounds } else { &self.block_medians_ns };
         let two_levels = modes::between(rounds);
-        let two_peaks = || modes::within(&self.half_rtt_counts());
+        // Under load there are those that waited and those that did not, which nothing is wrong with.
+        let two_peaks = || modes::within(&self.counts()).filter(|_| self.latency == Latency::HalfRtt);
         if let Some(found) = trend::drift(series) {
             warnings.push(doubts::drifted(found));
         }
@@ -164,22 +174,23 @@ impl Distribution {
         warnings
     }
 
-    /// Half round trips, ascending, with how often each was seen.
-    fn half_rtt_counts(&self) -> Vec<(f64, u64)> {
+    /// Latencies, ascending, with how often each was seen.
+    fn counts(&self) -> Vec<(f64, u64)> {
+        let parts = self.latency.parts_of_rtt();
         match &self.store {
             Store::Every(every) => {
                 let mut sorted_ns = every.rtt_ns.clone();
                 sorted_ns.sort_unstable();
                 let runs = sorted_ns.chunk_by(|a, b| a == b);
-                runs.map(|run| (f64::from(run[0]) / 2.0, run.len() as u64)).collect()
+                runs.map(|run| (f64::from(run[0]) / parts, run.len() as u64)).collect()
             }
-            Store::Folded(folded) => folded.buckets_ns().map(|(rtt_ns, count)| (rtt_ns / 2.0, count)).collect(),
+            Store::Folded(folded) => folded.buckets_ns().map(|(rtt_ns, count)| (rtt_ns / parts, count)).collect(),
         }
     }
 }
 
-fn halves(source: &impl Ranked, spreads: &Spreads) -> Vec<Quantile> {
-    table(source, 2.0, |index| wider(&spreads.blocks[index], &spreads.rounds[index]))
+fn quantiles(source: &impl Ranked, spreads: &Spreads, parts_of_rtt: f64) -> Vec<Quantile> {
+    table(source, parts_of_rtt, |index| wider(&spreads.blocks[index], &spreads.rounds[index]))
 }
 
 /// Sizes of the consecutive blocks of a round; they add up to `samples`.
@@ -193,33 +204,33 @@ fn block_sizes(samples: usize) -> Vec<usize> {
     sizes
 }
 
-fn figures_of_round(rtt_ns: &[u32], block_sizes: &[usize]) -> RoundFigures {
+fn figures_of_round(rtt_ns: &[u32], block_sizes: &[usize], parts_of_rtt: f64) -> RoundFigures {
     let mut scratch = rtt_ns.to_vec();
-    let p50_ns = half_quantile(&mut scratch, 50.0);
-    let p99_ns = half_quantile(&mut scratch, 99.0);
+    let p50_ns = quantile(&mut scratch, 50.0, parts_of_rtt);
+    let p99_ns = quantile(&mut scratch, 99.0, parts_of_rtt);
     let mut blocks = Vec::with_capacity(block_sizes.len());
     let mut rest = rtt_ns;
     for &size in block_sizes {
         let (block, after) = rest.split_at(size);
         rest = after;
         let mut scratch = block.to_vec();
-        if let Some(p50_ns) = half_quantile(&mut scratch, 50.0) {
-            let p99_ns = half_quantile(&mut scratch, 99.0);
+        if let Some(p50_ns) = quantile(&mut scratch, 50.0, parts_of_rtt) {
+            let p99_ns = quantile(&mut scratch, 99.0, parts_of_rtt);
             blocks.push(Block { samples: size as u64, p50_ns, p99_ns });
         }
     }
     RoundFigures { p50_ns, p99_ns, blocks }
 }
 
-/// One supported quantile of half round trips; reorders `rtt_ns`.
-fn half_quantile(rtt_ns: &mut [u32], percent: f64) -> Option<f64> {
+/// One supported quantile; reorders `rtt_ns`.
+fn quantile(rtt_ns: &mut [u32], percent: f64, parts_of_rtt: f64) -> Option<f64> {
     let samples = rtt_ns.len() as u64;
     if support(samples, percent) < LEAST_SUPPORT {
         return None;
     }
     let index = quantile_rank(samples, percent) as usize - 1;
     let (_, &mut value, _) = rtt_ns.select_nth_unstable(index);
-    Some(f64::from(value) / 2.0)
+    Some(f64::from(value) / parts_of_rtt)
 }
 
 fn headline(quantiles: &[Quantile]) -> HalfRtt {

@@ -6,7 +6,8 @@ use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
 use nearwire_report::record::{
-    Cell, Clock, Environment, Experiment, Machine, Reading, Record, Round, Run, SCHEMA, SCHEMA_VERSION, Warning,
+    Cell, Clock, Environment, Experiment, Latency, Machine, Reading, Record, Round, Run, SCHEMA, SCHEMA_VERSION,
+    Warning,
 };
 use nearwire_report::statistics::{Distribution, doubts, quantiles_of};
 
@@ -134,6 +135,8 @@ fn make_record() -> Record {
 fn experiment() -> Experiment {
     Experiment {
         workload: "ping-pong".to_owned(),
+        latency: Latency::HalfRtt,
+        arrivals: None,
         cable: "virtual".to_owned(),
         cable_detail: "veth pair nw0-nw1 in two namespaces, MTU 1500, XDP native".to_owned(),
         rounds: 10,
@@ -201,6 +204,7 @@ fn run(kind: &Kind, size_bytes: u32, seed: u64) -> Run {
             rx: kind.rx.map(str::to_owned),
             size_bytes,
             ip_version: kind.tx.is_none().then_some(4),
+            rate_per_second: None,
             variation: BTreeMap::new(),
         },
         samples: summary.samples,
@@ -216,6 +220,8 @@ fn run(kind: &Kind, size_bytes: u32, seed: u64) -> Run {
         from_histogram: summary.from_histogram,
         cpu_initiator_ns_per_message: Some(if spins { half_rtt_ns * 2.0 } else { 6_400.0 }),
         cpu_responder_ns_per_message: Some(if spins { half_rtt_ns * 2.0 } else { 6_100.0 }),
+        metrics: Vec::new(),
+        invalid: None,
         rounds,
         forwarder_ns: None,
         notes: if kind.path == "frame/xdp" {

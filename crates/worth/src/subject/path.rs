@@ -4,11 +4,11 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use nearwire_bench::bed::TestBed;
-use nearwire_bench::cells::{CellError, Wish, cells};
+use nearwire_bench::cells::{CellError, Rates, Wish, cells};
 use nearwire_bench::experiment::{CellSpec, Experiment, ROUND_SAMPLES_MAX};
 use nearwire_bench::paths::{PathId, RxMode, TxMode, XdpChoice};
 use nearwire_bench::round::{self, RoundResult};
-use nearwire_bench::workloads::ping_pong::{RoundPlan, SampleBuffer};
+use nearwire_bench::workloads::{RoundPlan, SampleBuffer};
 use nearwire_bench::xdp_choice;
 use nearwire_report::statistics::rank::{LEAST_SUPPORT, quantile_rank, support};
 use nearwire_sys::affinity::{lock_memory, pin_current_thread};
@@ -84,6 +84,7 @@ impl Paths {
             tx: vec![TxMode::Prepared],
             rx: vec![RxMode::InPlace],
             ip_versions: vec![4],
+            rates: Rates::None,
         };
         let experiment = Experiment { cpu_initiator: options.cpu_initiator, ..Experiment::default() };
         let (cells, _) = cells(&wish, &experiment, &mut bed, clock)?;
@@ -143,7 +144,7 @@ impl SharedBench {
     /// How long a message and its answer take.
     fn message_ns(&mut self, cell: &CellSpec) -> Result<f64, SubjectError> {
         let result = self.run(cell, u64::MAX, TRIAL_NS)?;
-        let answered = self.buffer.round_trips().len().max(1);
+        let answered = self.buffer.samples().len().max(1);
         Ok(result.outcome.duration_ns as f64 / answered as f64)
     }
 
@@ -161,7 +162,7 @@ impl SharedBench {
         let mut result = round::run(&mut self.bed, self.clock, &setup, &plan, &mut self.buffer);
         for _ in 1..ATTEMPTS {
             let is_worth_another = match &result {
-                Ok(_) => self.buffer.round_trips().is_empty() && !interrupted(),
+                Ok(_) => self.buffer.samples().is_empty() && !interrupted(),
                 Err(error) => !error.ends_experiment(),
             };
             if !is_worth_another {
@@ -194,7 +195,7 @@ impl Subject for PathSubject {
         let mut shared = self.shared.borrow_mut();
         let result = shared.run(&self.cell, self.messages, self.limit_ns)?;
         let clock = shared.clock;
-        let rtt_ns = shared.buffer.round_trips().iter().map(|trip| clock.ns(u64::from(trip.rtt_ticks)));
+        let rtt_ns = shared.buffer.samples().iter().map(|trip| clock.ns(u64::from(trip.received_after_ticks)));
         let mut rtt_ns: Vec<u64> = rtt_ns.collect();
         if rtt_ns.is_empty() {
             let why = "no message came back".to_owned();

@@ -9,7 +9,7 @@ use nearwire_wire::MacAddress;
 
 use super::*;
 use crate::workloads::echo;
-use crate::workloads::ping_pong::{self, RoundOutcome, RoundPlan, SampleBuffer};
+use crate::workloads::{PingPong, RoundOutcome, RoundPlan, SampleBuffer, Workload};
 
 fn stations(near: &str, far: &str) -> [Station; 2] {
     let station =
@@ -55,10 +55,10 @@ fn exchange([own, peer]: [Station; 2], size_bytes: usize, fault: &str) -> (Round
             cpu: None,
         };
         let mut samples = SampleBuffer::new(MESSAGES as usize);
-        let outcome = ping_pong::run(&mut near, clock, &plan, &mut samples).unwrap();
+        let outcome = PingPong {}.initiate(&mut near, clock, &plan, &mut samples).unwrap();
         done.store(true, Ordering::Relaxed);
         echo.join().unwrap();
-        (outcome, samples.round_trips().len() as u64, near.port.receive_counts())
+        (outcome, samples.samples().len() as u64, near.port.receive_counts())
     })
 }
 

@@ -10,12 +10,20 @@ struct Scripted<F> {
 }
 
 impl<F: FnMut(u64) -> Vec<Arrival>> Endpoint for Scripted<F> {
-    fn send(&mut self, sequence: u64) -> Result<(), EndpointError> {
+    fn send(&mut self, sequence: u64) -> Result<bool, EndpointError> {
         self.waiting.extend((self.answers)(sequence));
-        Ok(())
+        Ok(true)
     }
 
     fn receive(&mut self, _deadline: &Deadline) -> Result<Option<Arrival>, EndpointError> {
+        Ok(self.waiting.pop_front())
+    }
+
+    fn try_send(&mut self, sequence: u64) -> Result<bool, EndpointError> {
+        self.send(sequence)
+    }
+
+    fn try_receive(&mut self) -> Result<Option<Arrival>, EndpointError> {
         Ok(self.waiting.pop_front())
     }
 
@@ -40,8 +48,8 @@ fn run_scripted(
     };
     let mut samples = SampleBuffer::new(10_000);
     let mut end = Scripted { answers, waiting: VecDeque::new(), bits };
-    let outcome = run(&mut end, Clock::calibrate(), &plan, &mut samples).unwrap();
-    (outcome, samples.round_trips().len())
+    let outcome = PingPong {}.initiate(&mut end, Clock::calibrate(), &plan, &mut samples).unwrap();
+    (outcome, samples.samples().len())
 }
 
 #[test]
@@ -115,7 +123,7 @@ fn slow_exchanges_warm_up_ends_with_the_rounds_time() {
         vec![Arrival::Message(n)]
     };
     let mut end = Scripted { answers, waiting: VecDeque::new(), bits: 64 };
-    let outcome = run(&mut end, Clock::calibrate(), &plan, &mut SampleBuffer::new(100)).unwrap();
+    let outcome = PingPong {}.initiate(&mut end, Clock::calibrate(), &plan, &mut SampleBuffer::new(100)).unwrap();
     assert!(outcome.warm_up_messages < 100, "{outcome:?}");
     assert!(outcome.sent > 0 && outcome.lost == 0, "{outcome:?}");
 }

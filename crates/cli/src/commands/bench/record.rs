@@ -52,6 +52,8 @@ impl Described<'_> {
             interrupted: results.interrupted,
             experiment: record::Experiment {
                 workload: experiment.workload.name().to_owned(),
+                latency: experiment.workload.latency(),
+                arrivals: experiment.workload.arrivals().map(|arrivals| arrivals.to_string()),
                 cable: bed.kind.to_owned(),
                 cable_detail: bed.detail.clone(),
                 rounds: experiment.effective_rounds(),
