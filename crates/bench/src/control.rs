@@ -18,6 +18,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::endpoint::Remark;
 use crate::paths::{EndAddress, LocalEnd, Setup};
+use crate::workloads::Responded;
 
 /// Both ends must speak the same; raised with every change of a message.
 pub const PROTOCOL: u32 = 3;
@@ -100,21 +101,8 @@ pub enum Answer {
 /// The responder's side of a round.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct ResponderReport {
-    /// Messages to send back.
-    pub messages: u64,
-    /// Of these, those that could not be sent.
-    pub unsent: u64,
-    /// Messages of the wrong length or content.
-    pub corrupted: u64,
-    /// CPU time since the first message.
-    pub cpu_ns: u64,
-    /// Voluntary context switches since then.
-    pub voluntary_switches: u64,
-    /// Involuntary ones.
-    pub involuntary_switches: u64,
-    /// Forward workload: the forwarder's own latency for the round's first [`crate::workloads::echo::FORWARD_SAMPLES`]
-    /// frames, nanoseconds.
-    pub forward_ns: Option<Vec<u32>>,
+    /// What came of it.
+    pub outcome: Responded,
     /// What is worth saying about this end.
     pub remarks: Vec<Remark>,
 }

@@ -30,11 +30,29 @@ pub trait Endpoint {
     /// As [`Endpoint::send`].
     fn try_send(&mut self, sequence: u64) -> Result<bool, EndpointError>;
 
+    /// Sends messages numbered from `first_sequence` on as long as there is room, with one kick where the path can: how many of `count` left.
+    ///
+    /// # Errors
+    /// As [`Endpoint::send`].
+    fn try_send_burst(&mut self, first_sequence: u64, count: u32) -> Result<u32, EndpointError> {
+        for sent in 0..count {
+            if !self.try_send(first_sequence + u64::from(sent))? {
+                return Ok(sent);
+            }
+        }
+        Ok(count)
+    }
+
     /// A message that has come; never waits, whatever the path does in [`Endpoint::receive`].
     ///
     /// # Errors
     /// As [`Endpoint::receive`].
     fn try_receive(&mut self) -> Result<Option<Arrival>, EndpointError>;
+
+    /// Whether all that was sent arrives, however late, until the sender closes: a stream of TCP.
+    fn is_reliable(&self) -> bool {
+        false
+    }
 
     /// Whether the content of the message that was received last is what was sent. Workloads ask outside of what they time: it takes longer
     /// the longer the message is. Paths that know when they receive, by a checksum or by comparing, have nothing to add.

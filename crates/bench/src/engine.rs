@@ -10,7 +10,7 @@ use nearwire_sys::usage::interrupted;
 use crate::bed::TestBed;
 use crate::experiment::{Amount, CellSpec, Experiment, ROUND_SAMPLES_MAX};
 use crate::order::Order;
-use crate::outcome::CellOutcome;
+use crate::outcome::{CellOutcome, RoundCounts};
 use crate::paths::{PathId, XdpChoice};
 use crate::probe::{Steal, cache_line_ns, wake_up_ns};
 use crate::round::{self, RoundError, RoundResult};
@@ -149,12 +149,12 @@ impl<'a> Engine<'a> {
 
     /// Each cell under each variation, one cell's variations side by side.
     fn cells(&self) -> Vec<CellOutcome> {
-        let Experiment { cells, variations, .. } = self.experiment;
+        let Experiment { cells, variations, workload, .. } = self.experiment;
         let exact_limit = EXACT_SAMPLES_TOTAL / (cells.len() * self.variations()).max(1);
         let of_cell = |spec: &CellSpec| {
             let as_it_is = variations.is_empty().then(Default::default);
             let values = variations.iter().cloned().chain(as_it_is);
-            values.map(|values| CellOutcome::new(*spec, values, exact_limit)).collect::<Vec<_>>()
+            values.map(|values| CellOutcome::new(*spec, *workload, values, exact_limit)).collect::<Vec<_>>()
         };
         cells.iter().flat_map(of_cell).collect()
     }
@@ -173,7 +173,7 @@ impl<'a> Engine<'a> {
     fn choose_xdp(&mut self) -> Result<Vec<(PathId, String)>, RoundError> {
         // The choice is one between ports, so without faults, and by how soon each message is answered.
         let workload = match self.experiment.workload {
-            AnyWorkload::Load(_) => AnyWorkload::PingPong(PingPong {}),
+            AnyWorkload::Load(_) | AnyWorkload::Stream(_) => AnyWorkload::PingPong(PingPong {}),
             other => other,
         };
         let plain = Experiment { fault: None, workload, ..self.experiment.clone() };
@@ -269,7 +269,7 @@ impl<'a> Engine<'a> {
         line_ns: Option<f64>,
     ) {
         let outcome = &result.outcome;
-        let (figures, samples) = cell.add_samples(self.clock, &self.buffer);
+        let RoundCounts { figures, samples, lost } = cell.add(self.clock, &self.buffer, result);
         let mut marks = Vec::new();
         if steal_ppm > STEAL_LIMIT_PPM {
             marks.push("steal".to_owned());
@@ -285,19 +285,18 @@ impl<'a> Engine<'a> {
             warm_up_messages: outcome.warm_up_messages,
             warm_up_ns: outcome.warm_up_ns,
             samples,
-            lost: outcome.lost,
+            lost,
             p50_ns: figures.p50_ns,
             p99_ns: figures.p99_ns,
             blocks: figures.blocks,
             steal_ppm,
             voluntary_switches: outcome.usage.voluntary_switches,
             involuntary_switches: outcome.usage.involuntary_switches,
-            responder_voluntary_switches: result.responder.voluntary_switches,
-            responder_involuntary_switches: result.responder.involuntary_switches,
+            responder_voluntary_switches: result.responder.outcome.voluntary_switches,
+            responder_involuntary_switches: result.responder.outcome.involuntary_switches,
             cache_line_ns: line_ns,
             marks,
         });
-        cell.add(result);
     }
 
     fn begin_raw(&mut self) -> Result<(), String> {

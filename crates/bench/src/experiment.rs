@@ -48,12 +48,6 @@ impl CellSpec {
         }
     }
 
-    /// What its latencies are.
-    #[must_use]
-    pub const fn latency(&self) -> record::Latency {
-        if self.rate_per_second.is_some() { record::Latency::ResponseTime } else { record::Latency::HalfRtt }
-    }
-
     /// For people: `udp/spin 64 B IPv4`, `frame/xdp 64 B tx prepared rx in-place`.
     #[must_use]
     pub fn describe(&self) -> String {

@@ -2,15 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use nearwire_report::record;
+use nearwire_report::record::{self, Latency};
 use nearwire_report::statistics::{Distribution, RoundFigures, quantiles_of};
 use nearwire_sys::tsc::Clock;
 
 use crate::endpoint::Remark;
 use crate::experiment::CellSpec;
 use crate::round::RoundResult;
-use crate::workloads::SampleBuffer;
-use crate::workloads::load::metrics;
+use crate::workloads::{AnyWorkload, Responded, RoundOutcome, SampleBuffer, load, stream};
 
 /// Largest ratio between the cache-line probes of a cell's rounds before they are said to mix two machines in one.
 const CACHE_LINE_RATIO: f64 = 1.5;
@@ -20,6 +19,7 @@ const CACHE_LINE_RATIO: f64 = 1.5;
 pub struct CellOutcome {
     /// Which cell.
     pub spec: CellSpec,
+    workload: AnyWorkload,
     /// The values of the settings that are varied.
     pub variation: BTreeMap<String, String>,
     /// Its latencies.
@@ -37,8 +37,20 @@ pub struct CellOutcome {
     forward_ns: Option<Vec<u32>>,
 }
 
+/// What a round says by itself.
+#[derive(Debug)]
+pub struct RoundCounts {
+    /// Of its latencies.
+    pub figures: RoundFigures,
+    /// Messages that came back, or, where they go one way, that came.
+    pub samples: u64,
+    /// Messages that did not.
+    pub lost: u64,
+}
+
 #[derive(Debug, Default)]
 struct Totals {
+    samples: u64,
     sent: u64,
     unsent: u64,
     outstanding_most: u64,
@@ -51,16 +63,40 @@ struct Totals {
     responder_unsent: u64,
     cpu_responder_ns: u64,
     measured_ns: u64,
+    received_in_ns: u64,
+}
+
+impl Totals {
+    fn add(&mut self, near: &RoundOutcome, far: &Responded) {
+        self.sent += near.sent;
+        self.unsent += near.unsent;
+        self.outstanding_most = self.outstanding_most.max(near.outstanding_most);
+        self.duplicated += near.duplicated + far.duplicated;
+        self.reordered += near.reordered + far.reordered;
+        self.corrupted += near.corrupted + far.corrupted;
+        self.cpu_initiator_ns += near.usage.cpu_ns;
+        self.responder_messages += far.messages;
+        self.responder_unsent += far.unsent;
+        self.cpu_responder_ns += far.cpu_ns;
+        self.measured_ns += near.duration_ns;
+        self.received_in_ns += far.received_in_ns;
+    }
 }
 
 impl CellOutcome {
     /// Nothing yet; it will keep up to `exact_limit` samples as they are.
     #[must_use]
-    pub fn new(spec: CellSpec, variation: BTreeMap<String, String>, exact_limit: usize) -> CellOutcome {
-        let (latency, has_schedule) = (spec.latency(), spec.rate_per_second.is_some());
+    pub fn new(
+        spec: CellSpec,
+        workload: AnyWorkload,
+        variation: BTreeMap<String, String>,
+        exact_limit: usize,
+    ) -> CellOutcome {
+        let (latency, has_schedule) = (workload.latency(), spec.rate_per_second.is_some());
         let exact_limit = exact_limit / (1 + usize::from(has_schedule));
         CellOutcome {
             spec,
+            workload,
             variation,
             distribution: Distribution::of(latency, exact_limit),
             lateness: has_schedule.then(|| Distribution::of(latency, exact_limit)),
@@ -89,8 +125,26 @@ impl CellOutcome {
         }
     }
 
+    /// Adds a round, and gives what it says by itself.
+    pub fn add(&mut self, clock: Clock, buffer: &SampleBuffer, result: &RoundResult) -> RoundCounts {
+        let (outcome, far) = (&result.outcome, &result.responder.outcome);
+        self.add_remarks(result);
+        if let Some(ns) = &far.forward_ns {
+            self.forward_ns.get_or_insert_default().extend_from_slice(ns);
+        }
+        let (figures, answered) = self.add_samples(clock, buffer);
+        // What goes one way is counted at the far end.
+        let (samples, lost) = match self.workload.latency() {
+            Latency::None => (far.messages, outcome.sent.saturating_sub(far.messages)),
+            Latency::HalfRtt | Latency::ResponseTime => (answered, outcome.lost),
+        };
+        self.totals.add(outcome, far);
+        (self.totals.samples, self.totals.lost) = (self.totals.samples + samples, self.totals.lost + lost);
+        RoundCounts { figures, samples, lost }
+    }
+
     /// Adds a round's samples, and gives what they say by themselves and how many they are.
-    pub fn add_samples(&mut self, clock: Clock, buffer: &SampleBuffer) -> (RoundFigures, u64) {
+    fn add_samples(&mut self, clock: Clock, buffer: &SampleBuffer) -> (RoundFigures, u64) {
         let ns = |ticks: u32| clock.ns(u64::from(ticks)) as u32;
         let samples = buffer.samples();
         let latency_ns: Vec<u32> = samples.iter().map(|sample| ns(sample.received_after_ticks)).collect();
@@ -101,25 +155,8 @@ impl CellOutcome {
         (self.distribution.record_round(&latency_ns), latency_ns.len() as u64)
     }
 
-    /// Adds a round's counts.
-    pub fn add(&mut self, result: &RoundResult) {
-        let (outcome, responder, totals) = (&result.outcome, &result.responder, &mut self.totals);
-        totals.sent += outcome.sent;
-        totals.unsent += outcome.unsent;
-        totals.outstanding_most = totals.outstanding_most.max(outcome.outstanding_most);
-        totals.lost += outcome.lost;
-        totals.duplicated += outcome.duplicated;
-        totals.reordered += outcome.reordered;
-        totals.corrupted += outcome.corrupted + responder.corrupted;
-        totals.cpu_initiator_ns += outcome.usage.cpu_ns;
-        totals.responder_messages += responder.messages;
-        totals.responder_unsent += responder.unsent;
-        totals.cpu_responder_ns += responder.cpu_ns;
-        totals.measured_ns += outcome.duration_ns;
-        if let Some(ns) = &responder.forward_ns {
-            self.forward_ns.get_or_insert_default().extend_from_slice(ns);
-        }
-        for (end, remarks) in [("initiator", &result.remarks), ("responder", &responder.remarks)] {
+    fn add_remarks(&mut self, result: &RoundResult) {
+        for (end, remarks) in [("initiator", &result.remarks), ("responder", &result.responder.remarks)] {
             for remark in remarks {
                 let remark = (end, remark.clone());
                 if !self.remarks.contains(&remark) {
@@ -145,14 +182,14 @@ impl CellOutcome {
         self.mark_cache_line();
         let totals = &self.totals;
         let summary = self.distribution.summary(totals.measured_ns);
-        let of_load = self.of_load(&summary.quantiles);
-        let (metrics, invalid) = of_load.unwrap_or_default();
+        let (metrics, invalid) = self.metrics(&summary.quantiles);
         // A generator that never sleeps uses its CPU whatever it sends.
         let cpu_initiator_ns = if self.spec.rate_per_second.is_some() { None } else { Some(totals.cpu_initiator_ns) };
+        let has_latency = self.workload.latency() != Latency::None;
         let per_message = |ns: u64, messages: u64| (messages > 0).then(|| ns as f64 / messages as f64);
         let mut run = record::Run {
             cell: record::Cell { variation: self.variation, ..self.spec.cell() },
-            samples: self.distribution.len(),
+            samples: totals.samples,
             lost: totals.lost,
             duplicated: totals.duplicated,
             reordered: totals.reordered,
@@ -170,7 +207,7 @@ impl CellOutcome {
             rounds: self.rounds,
             forwarder_ns: self.forward_ns.map(|mut ns| quantiles_of(&mut ns)),
             notes: self.notes,
-            warnings: self.distribution.warnings(),
+            warnings: if has_latency { self.distribution.warnings() } else { Vec::new() },
         };
         for (end, remark) in self.remarks {
             match remark {
@@ -189,18 +226,36 @@ impl CellOutcome {
         Some(run)
     }
 
-    /// Metrics of a load, and why it is invalid.
-    fn of_load(&self, latency: &[record::Quantile]) -> Option<(Vec<record::Metric>, Option<String>)> {
-        let totals = metrics::Totals {
-            rate_per_second: self.spec.rate_per_second?,
-            sent: self.totals.sent,
-            unsent: self.totals.unsent,
-            answered: self.distribution.len(),
-            outstanding_most: self.totals.outstanding_most,
-            measured_ns: self.totals.measured_ns,
-        };
-        let lateness = self.lateness.as_ref()?.summary(totals.measured_ns).quantiles;
-        Some((totals.metrics(&lateness), totals.invalid(&lateness, latency)))
+    /// What the workload measures beside latency, and why that is not what was asked for.
+    fn metrics(&self, latency: &[record::Quantile]) -> (Vec<record::Metric>, Option<String>) {
+        let totals = &self.totals;
+        match self.workload {
+            AnyWorkload::PingPong(_) | AnyWorkload::Forward(_) => (Vec::new(), None),
+            AnyWorkload::Load(_) => {
+                let of_load = load::metrics::Totals {
+                    rate_per_second: self.spec.rate_per_second.unwrap_or_default(),
+                    sent: totals.sent,
+                    unsent: totals.unsent,
+                    answered: totals.samples,
+                    outstanding_most: totals.outstanding_most,
+                    measured_ns: totals.measured_ns,
+                };
+                let lateness = self.lateness.as_ref().map(|lateness| lateness.summary(totals.measured_ns).quantiles);
+                let lateness = lateness.unwrap_or_default();
+                (of_load.metrics(&lateness), of_load.invalid(&lateness, latency))
+            }
+            AnyWorkload::Stream(_) => {
+                let of_stream = stream::Totals {
+                    size_bytes: self.spec.size_bytes,
+                    sent: totals.sent,
+                    sent_in_ns: totals.measured_ns,
+                    received: totals.samples,
+                    received_in_ns: totals.received_in_ns,
+                    rounds: self.rounds.len() as u64,
+                };
+                (of_stream.metrics(), None)
+            }
+        }
     }
 
     /// Marks rounds whose cache-line distance is far from the cell's median: they ran on a different machine in all but

@@ -154,16 +154,7 @@ impl Session<'_> {
             Ask::Stop => {}
             _ => return Ok(Err("stop must follow start".to_owned())),
         }
-        let report = ResponderReport {
-            messages: outcome.messages,
-            unsent: outcome.unsent,
-            corrupted: outcome.corrupted,
-            cpu_ns: outcome.usage.cpu_ns,
-            voluntary_switches: outcome.usage.voluntary_switches,
-            involuntary_switches: outcome.usage.involuntary_switches,
-            forward_ns: outcome.forward_ns,
-            remarks: endpoint.remarks(),
-        };
+        let report = ResponderReport { outcome, remarks: endpoint.remarks() };
         drop(endpoint);
         self.control.tell(&Answer::Done { report })?;
         Ok(Ok(()))

@@ -45,7 +45,7 @@ pub struct Record {
 /// The effective configuration of an experiment.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Experiment {
-    /// `ping-pong`, `forward` or `load`.
+    /// `ping-pong`, `forward`, `load` or `stream`.
     pub workload: String,
     /// What the latencies of all runs are.
     #[serde(default)]
@@ -90,6 +90,8 @@ pub enum Latency {
     HalfRtt,
     /// From when a message was to be sent, by its schedule, to its answer: what a user of a service waits.
     ResponseTime,
+    /// Nothing comes back: the workload measures rates.
+    None,
 }
 
 impl Latency {
@@ -98,7 +100,7 @@ impl Latency {
     pub const fn parts_of_rtt(self) -> f64 {
         match self {
             Latency::HalfRtt => 2.0,
-            Latency::ResponseTime => 1.0,
+            Latency::ResponseTime | Latency::None => 1.0,
         }
     }
 
@@ -108,6 +110,7 @@ impl Latency {
         match self {
             Latency::HalfRtt => "half RTT",
             Latency::ResponseTime => "response time",
+            Latency::None => "one way",
         }
     }
 }

@@ -346,6 +346,21 @@ impl<P: Port> Endpoint for FrameEndpoint<P> {
         Ok(self.hand_over(sequence)?)
     }
 
+    fn try_send_burst(&mut self, first_sequence: u64, count: u32) -> Result<u32, EndpointError> {
+        let at = self.sequence_offset;
+        let mut sent = 0;
+        // Prepared frames are made for one message at a time; a burst copies.
+        while sent < count {
+            self.frame[at..at + 8].copy_from_slice(&(first_sequence + u64::from(sent)).to_be_bytes());
+            if !self.port.queue(&self.frame)? {
+                break;
+            }
+            sent += 1;
+        }
+        self.port.flush()?;
+        Ok(sent)
+    }
+
     #[inline]
     fn try_receive(&mut self) -> Result<Option<Arrival>, EndpointError> {
         Ok(self.look()?.flatten())

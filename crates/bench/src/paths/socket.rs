@@ -266,6 +266,10 @@ impl<W: Waiting> Endpoint for SocketEndpoint<W> {
         })
     }
 
+    fn is_reliable(&self) -> bool {
+        self.stream
+    }
+
     fn is_last_as_sent(&self) -> bool {
         let n = self.number_bytes();
         self.buffer[n..self.message.len()] == self.message[n..]

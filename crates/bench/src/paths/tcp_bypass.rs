@@ -255,6 +255,10 @@ impl<P: FlowPort> Endpoint for TcpBypassEndpoint<P> {
         }
     }
 
+    fn is_reliable(&self) -> bool {
+        true
+    }
+
     fn sequence_bits(&self) -> u32 {
         self.number_bytes() as u32 * 8
     }

@@ -165,12 +165,18 @@ impl<P: Port> UdpBypassEndpoint<P> {
 
     #[inline]
     fn hand_over(&mut self) -> Result<bool, EndpointError> {
+        let queued = self.queue()?;
+        self.port.flush()?;
+        Ok(queued)
+    }
+
+    #[inline]
+    fn queue(&mut self) -> Result<bool, EndpointError> {
         let ConnectedStack { stack, endpoint, .. } = &mut self.stack;
         let outgoing = stack.udp_send(*endpoint, &Message::new(&self.message)).map_err(EndpointError::needs_kernel)?;
         let queued = self.port.queue_with(outgoing.len_bytes(), |frame| {
             outgoing.write(frame);
         })?;
-        self.port.flush()?;
         Ok(queued)
     }
 
@@ -197,6 +203,19 @@ impl<P: Port> Endpoint for UdpBypassEndpoint<P> {
     fn try_send(&mut self, sequence: u64) -> Result<bool, EndpointError> {
         self.number_message(sequence);
         self.hand_over()
+    }
+
+    fn try_send_burst(&mut self, first_sequence: u64, count: u32) -> Result<u32, EndpointError> {
+        let mut sent = 0;
+        while sent < count {
+            self.number_message(first_sequence + u64::from(sent));
+            if !self.queue()? {
+                break;
+            }
+            sent += 1;
+        }
+        self.port.flush()?;
+        Ok(sent)
     }
 
     #[inline]

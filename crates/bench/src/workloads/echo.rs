@@ -3,29 +3,14 @@
 use nearwire_sys::tsc::Clock;
 use nearwire_sys::usage::ThreadUsage;
 
+use super::Responded;
 use crate::endpoint::{Arrival, Deadline, Endpoint, EndpointError};
 
 /// How often an idle responder looks whether it is to stop.
-const IDLE_NS: u64 = 4_000_000;
+pub(super) const IDLE_NS: u64 = 4_000_000;
 
 /// Most forwarding times kept of a round, the first ones: what one control message carries.
 pub const FORWARD_SAMPLES: usize = 1 << 16;
-
-/// What the far end did in a round.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct EchoOutcome {
-    /// Messages to send back.
-    pub messages: u64,
-    /// Of these, those that could not be sent.
-    pub unsent: u64,
-    /// Messages of the wrong length, not sent back, or of the wrong content.
-    pub corrupted: u64,
-    /// What the thread used since the first message.
-    pub usage: ThreadUsage,
-    /// Where forwarding is stamped: from a frame being seen to its hand-over to the kernel, nanoseconds. The wait for the
-    /// frame is not part of it.
-    pub forward_ns: Option<Vec<u32>>,
-}
 
 /// Sends messages back until `stop` says so, which is asked whenever nothing came for a few milliseconds.
 ///
@@ -36,8 +21,8 @@ pub fn run<E: Endpoint>(
     clock: Clock,
     stamp_forwarding: bool,
     mut stop: impl FnMut() -> bool,
-) -> Result<EchoOutcome, EndpointError> {
-    let mut outcome = EchoOutcome::default();
+) -> Result<Responded, EndpointError> {
+    let mut outcome = Responded::default();
     // Every page is touched now.
     let mut forward_ns = if stamp_forwarding { vec![1; FORWARD_SAMPLES] } else { Vec::new() };
     forward_ns.clear();
@@ -68,8 +53,7 @@ pub fn run<E: Endpoint>(
         }
     }
     outcome.forward_ns = stamp_forwarding.then_some(forward_ns);
-    outcome.usage = ThreadUsage::now().since(&usage_before);
-    Ok(outcome)
+    Ok(outcome.with_usage_since(&usage_before))
 }
 
 #[inline]

@@ -3,8 +3,8 @@
 use nearwire_sys::tsc::Clock;
 use serde::{Deserialize, Serialize};
 
-use super::echo::{self, EchoOutcome};
-use super::{PingPong, RoundOutcome, RoundPlan, SampleBuffer, Workload};
+use super::echo;
+use super::{PingPong, Responded, RoundOutcome, RoundPlan, SampleBuffer, Workload};
 use crate::endpoint::{Endpoint, EndpointError};
 
 /// One frame out at a time, through a forwarder that stamps what it adds.
@@ -27,7 +27,7 @@ impl Workload for Forward {
         endpoint: &mut E,
         clock: Clock,
         stop: impl FnMut() -> bool,
-    ) -> Result<EchoOutcome, EndpointError> {
+    ) -> Result<Responded, EndpointError> {
         echo::run(endpoint, clock, true, stop)
     }
 }

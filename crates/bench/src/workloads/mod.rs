@@ -9,17 +9,19 @@ pub mod load;
 pub mod ping_pong;
 mod round;
 mod sequence;
+mod sink;
+pub mod stream;
 
 use nearwire_report::record::Latency;
 use nearwire_sys::tsc::Clock;
 use serde::{Deserialize, Serialize};
 
 use crate::endpoint::{Endpoint, EndpointError};
-use echo::EchoOutcome;
 pub use forward::Forward;
 pub use load::Load;
 pub use ping_pong::PingPong;
-pub use round::{RoundOutcome, RoundPlan, Sample, SampleBuffer};
+pub use round::{Responded, RoundOutcome, RoundPlan, Sample, SampleBuffer};
+pub use stream::Stream;
 
 /// What both ends of a path do in a round.
 pub trait Workload {
@@ -44,7 +46,7 @@ pub trait Workload {
         endpoint: &mut E,
         clock: Clock,
         stop: impl FnMut() -> bool,
-    ) -> Result<EchoOutcome, EndpointError> {
+    ) -> Result<Responded, EndpointError> {
         echo::run(endpoint, clock, false, stop)
     }
 }
@@ -59,6 +61,8 @@ pub enum AnyWorkload {
     Forward(Forward),
     /// Messages leave by a schedule, whatever comes back.
     Load(Load),
+    /// Messages go one way, as fast as the path takes them.
+    Stream(Stream),
 }
 
 impl AnyWorkload {
@@ -69,6 +73,7 @@ impl AnyWorkload {
             AnyWorkload::PingPong(_) => "ping-pong",
             AnyWorkload::Forward(_) => "forward",
             AnyWorkload::Load(_) => "load",
+            AnyWorkload::Stream(_) => "stream",
         }
     }
 
@@ -82,7 +87,7 @@ impl AnyWorkload {
     #[must_use]
     pub const fn least_message_bytes(&self) -> u32 {
         match self {
-            AnyWorkload::PingPong(_) | AnyWorkload::Forward(_) => 1,
+            AnyWorkload::PingPong(_) | AnyWorkload::Forward(_) | AnyWorkload::Stream(_) => 1,
             AnyWorkload::Load(_) => load::MESSAGE_BYTES_MIN,
         }
     }
@@ -93,6 +98,7 @@ impl AnyWorkload {
         match self {
             AnyWorkload::PingPong(_) | AnyWorkload::Forward(_) => Latency::HalfRtt,
             AnyWorkload::Load(_) => Latency::ResponseTime,
+            AnyWorkload::Stream(_) => Latency::None,
         }
     }
 
@@ -100,7 +106,7 @@ impl AnyWorkload {
     #[must_use]
     pub const fn arrivals(&self) -> Option<load::Arrivals> {
         match self {
-            AnyWorkload::PingPong(_) | AnyWorkload::Forward(_) => None,
+            AnyWorkload::PingPong(_) | AnyWorkload::Forward(_) | AnyWorkload::Stream(_) => None,
             AnyWorkload::Load(load) => Some(load.arrivals),
         }
     }
@@ -109,7 +115,7 @@ impl AnyWorkload {
     #[must_use]
     pub const fn rate_per_second(&self) -> Option<u64> {
         match self {
-            AnyWorkload::PingPong(_) | AnyWorkload::Forward(_) => None,
+            AnyWorkload::PingPong(_) | AnyWorkload::Forward(_) | AnyWorkload::Stream(_) => None,
             AnyWorkload::Load(load) => Some(load.rate_per_second),
         }
     }
@@ -127,6 +133,7 @@ impl Workload for AnyWorkload {
             AnyWorkload::PingPong(workload) => workload.initiate(endpoint, clock, plan, samples),
             AnyWorkload::Forward(workload) => workload.initiate(endpoint, clock, plan, samples),
             AnyWorkload::Load(workload) => workload.initiate(endpoint, clock, plan, samples),
+            AnyWorkload::Stream(workload) => workload.initiate(endpoint, clock, plan, samples),
         }
     }
 
@@ -135,11 +142,12 @@ impl Workload for AnyWorkload {
         endpoint: &mut E,
         clock: Clock,
         stop: impl FnMut() -> bool,
-    ) -> Result<EchoOutcome, EndpointError> {
+    ) -> Result<Responded, EndpointError> {
         match self {
             AnyWorkload::PingPong(workload) => workload.respond(endpoint, clock, stop),
             AnyWorkload::Forward(workload) => workload.respond(endpoint, clock, stop),
             AnyWorkload::Load(workload) => workload.respond(endpoint, clock, stop),
+            AnyWorkload::Stream(workload) => workload.respond(endpoint, clock, stop),
         }
     }
 }

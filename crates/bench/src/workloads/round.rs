@@ -1,6 +1,7 @@
 //! What a round is to do, and what it came to.
 
 use nearwire_sys::usage::ThreadUsage;
+use serde::{Deserialize, Serialize};
 
 /// One message that was answered. Times are clock ticks.
 ///
@@ -109,4 +110,40 @@ pub struct RoundOutcome {
     pub migrated: u64,
     /// What the thread used for the counted messages.
     pub usage: ThreadUsage,
+}
+
+/// What the far end did in a round.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Responded {
+    /// Messages that it received: of the right length, and where it counts them, each once.
+    pub messages: u64,
+    /// Messages that it could not send back.
+    pub unsent: u64,
+    /// Messages that came again, where it counts them.
+    pub duplicated: u64,
+    /// Messages that came behind a later one, where it counts them.
+    pub reordered: u64,
+    /// Messages of the wrong length or content.
+    pub corrupted: u64,
+    /// From the first message to the last, where it counts them.
+    pub received_in_ns: u64,
+    /// CPU time since the first message.
+    pub cpu_ns: u64,
+    /// Voluntary context switches since then.
+    pub voluntary_switches: u64,
+    /// Involuntary ones.
+    pub involuntary_switches: u64,
+    /// Where forwarding is stamped: from a frame being seen to its hand-over to the kernel, nanoseconds, for the round's first
+    /// [`FORWARD_SAMPLES`](super::echo::FORWARD_SAMPLES) frames. The wait for the frame is not part of it.
+    pub forward_ns: Option<Vec<u32>>,
+}
+
+impl Responded {
+    /// With what the thread used since `before`.
+    #[must_use]
+    pub(super) fn with_usage_since(self, before: &ThreadUsage) -> Responded {
+        let usage = ThreadUsage::now().since(before);
+        let ThreadUsage { cpu_ns, voluntary_switches, involuntary_switches, .. } = usage;
+        Responded { cpu_ns, voluntary_switches, involuntary_switches, ..self }
+    }
 }

@@ -57,7 +57,8 @@ pub struct BenchArgs {
     #[arg(long, value_name = "4|6", value_delimiter = ',', default_values_t = [4],
           value_parser = ip_version)]
     pub ip: Vec<u8>,
-    /// Traffic pattern: ping-pong has one message out at a time; load sends by a schedule, whatever comes back; forward needs frame paths and
+    /// Traffic pattern: ping-pong has one message out at a time; load sends by a schedule, whatever comes back;
+    /// stream sends one way, as fast as the path takes messages; forward needs frame paths and
     /// a cable with two pairs (virtual)
     #[arg(long, value_name = "WORKLOAD", default_value = "ping-pong")]
     pub workload: WorkloadArg,
@@ -148,6 +149,7 @@ pub enum WorkloadArg {
     PingPong,
     Forward,
     Load,
+    Stream,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

@@ -15,11 +15,11 @@ use nearwire_bench::engine::{Engine, Observer};
 use nearwire_bench::experiment::{Amount, Experiment};
 use nearwire_bench::paths::{RxMode, TxMode};
 use nearwire_bench::workloads::load::Arrivals;
-use nearwire_bench::workloads::{AnyWorkload, Forward, Load, PingPong};
+use nearwire_bench::workloads::{AnyWorkload, Forward, Load, PingPong, Stream};
 use nearwire_host::Root;
 use nearwire_host::topology::{Topology, choose_cpus};
 use nearwire_lab::{Cable, GuardedCable, LabError, LabErrorKind, VirtualCable, VirtualCableOptions};
-use nearwire_report::record::{Record, Warning};
+use nearwire_report::record::{Latency, Record, Warning};
 use nearwire_report::{
     Format, RenderError, ensure_writable, render, render_html, render_table, write_record, write_text,
 };
@@ -71,12 +71,13 @@ pub fn run(args: &BenchArgs) -> Outcome {
 
 /// What is of one workload only is refused with another: it would change nothing, and nobody would see that.
 fn check_workload(args: &BenchArgs) -> Outcome {
-    if args.workload == WorkloadArg::Load {
-        if args.format.has_response_times() {
-            return Ok(());
-        }
-        let (format, workload) = (args.format, workload(args, 0).name().to_owned());
+    let of_args = workload(args, 0);
+    if of_args.latency() != Latency::HalfRtt && !args.format.is_of_any_workload() {
+        let (format, workload) = (args.format, of_args.name().to_owned());
         return Err(RenderError::NotOfPingPong { format, workload }).or_exit(USAGE);
+    }
+    if args.workload == WorkloadArg::Load {
+        return Ok(());
     }
     let given = [("--rate", args.rate.is_some()), ("--arrivals", args.arrivals.is_some())];
     match given.into_iter().find(|(_, is_given)| *is_given) {
@@ -214,7 +215,7 @@ fn left_out_warning(left_out: LeftOut) -> Warning {
 fn rates(args: &BenchArgs) -> Rates {
     const DEFAULT_PER_SECOND: u64 = 10_000;
     match args.workload {
-        WorkloadArg::PingPong | WorkloadArg::Forward => Rates::None,
+        WorkloadArg::PingPong | WorkloadArg::Forward | WorkloadArg::Stream => Rates::None,
         WorkloadArg::Load => args.rate.clone().unwrap_or_else(|| Rates::Given(vec![DEFAULT_PER_SECOND])),
     }
 }
@@ -223,6 +224,7 @@ fn workload(args: &BenchArgs, seed: u64) -> AnyWorkload {
     match args.workload {
         WorkloadArg::PingPong => AnyWorkload::PingPong(PingPong {}),
         WorkloadArg::Forward => AnyWorkload::Forward(Forward {}),
+        WorkloadArg::Stream => AnyWorkload::Stream(Stream {}),
         WorkloadArg::Load => {
             // Cells have the rates.
             let arrivals = args.arrivals.unwrap_or(Arrivals::Poisson);

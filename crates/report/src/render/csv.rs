@@ -21,6 +21,7 @@ pub(super) fn render(record: &Record) -> String {
     let header = match record.experiment.latency {
         Latency::HalfRtt => HEADER.to_owned(),
         Latency::ResponseTime => HEADER.replace("half_rtt", "response_time"),
+        Latency::None => HEADER.replace("half_rtt", "latency"),
     };
     let mut out = format!("{header}{}", if has_variations { ",variation" } else { "" });
     if has_rates {

@@ -107,9 +107,9 @@ pub enum RenderError {
 }
 
 impl Format {
-    /// Whether it has a place for latencies other than half of a round trip.
+    /// Whether it has a place for more than half round trips.
     #[must_use]
-    pub const fn has_response_times(self) -> bool {
+    pub const fn is_of_any_workload(self) -> bool {
         match self {
             Self::Table | Self::Csv | Self::Json => true,
             Self::Exanic | Self::Sockperf | Self::Netpipe => false,
@@ -122,7 +122,7 @@ impl Format {
 /// # Errors
 /// See [`RenderError`].
 pub fn render(record: &Record, format: Format) -> Result<String, RenderError> {
-    if record.experiment.latency != Latency::HalfRtt && !format.has_response_times() {
+    if record.experiment.latency != Latency::HalfRtt && !format.is_of_any_workload() {
         return Err(RenderError::NotOfPingPong { format, workload: record.experiment.workload.clone() });
     }
     Ok(match format {

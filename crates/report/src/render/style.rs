@@ -2,16 +2,17 @@
 
 use std::collections::BTreeMap;
 
-use crate::record::{Record, Run};
+use crate::record::{Latency, Record, Run};
 
-/// Runs by size, in each size by median, runs without one last; those of a load by path and rate.
+/// Runs by size, in each size by median, runs without one last; those of other latencies than half
+/// round trips by path and rate.
 pub(crate) fn by_size(record: &Record) -> BTreeMap<u32, Vec<&Run>> {
     let mut groups: BTreeMap<u32, Vec<&Run>> = BTreeMap::new();
     for run in &record.runs {
         groups.entry(run.cell.size_bytes).or_default().push(run);
     }
     for runs in groups.values_mut() {
-        if runs.iter().any(|run| run.cell.rate_per_second.is_some()) {
+        if record.experiment.latency != Latency::HalfRtt {
             runs.sort_by(|a, b| a.cell.cmp(&b.cell));
             continue;
         }

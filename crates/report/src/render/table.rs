@@ -8,7 +8,7 @@ use super::load_lines::load_lines;
 use super::style::{Ink, by_size};
 use super::table_notes::{machine_lines, notes, verdict_lines};
 use super::units::{count, printable, us, variation};
-use crate::record::{Record, Run};
+use crate::record::{Latency, Record, Run};
 
 /// How the table may look.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,7 +32,7 @@ struct Column {
     show: fn(&Run) -> String,
 }
 
-const COLUMNS: [Column; 20] = [
+const COLUMNS: [Column; 24] = [
     Column { title: "path", left: true, show: |run| printable(&run.cell.path) },
     Column { title: "tx", left: true, show: |run| optional(run.cell.tx.as_deref()) },
     Column { title: "rx", left: true, show: |run| optional(run.cell.rx.as_deref()) },
@@ -40,6 +40,9 @@ const COLUMNS: [Column; 20] = [
     Column { title: "variation", left: true, show: |run| variation(&run.cell) },
     Column { title: "rate/s", left: false, show: |run| run.cell.rate_per_second.map(count).unwrap_or_default() },
     Column { title: "answered/s", left: false, show: |run| whole(run.metric("answered-rate")) },
+    Column { title: "sent/s", left: false, show: |run| whole(run.metric("sent-rate")) },
+    Column { title: "received/s", left: false, show: |run| whole(run.metric("received-rate")) },
+    Column { title: "Gb/s", left: false, show: |run| gigabits(run.metric("received-bits")) },
     Column { title: "samples", left: false, show: |run| count(run.samples) },
     Column { title: "lost", left: false, show: |run| count(run.lost) },
     Column { title: "min", left: false, show: |run| us(run.half_rtt_ns.min) },
@@ -51,6 +54,7 @@ const COLUMNS: [Column; 20] = [
     Column { title: "max", left: false, show: |run| us(run.half_rtt_ns.max) },
     Column { title: "slow/s", left: false, show: |run| whole(run.slow_events_per_second) },
     Column { title: "CPU us/msg", left: false, show: |run| us(run.cpu_initiator_ns_per_message) },
+    Column { title: "CPU resp.", left: false, show: |run| us(run.cpu_responder_ns_per_message) },
     Column { title: "late p99", left: false, show: |run| us(run.metric("lateness-p99")) },
     Column {
         title: "",
@@ -87,8 +91,9 @@ fn title(record: &Record) -> String {
     let experiment = &record.experiment;
     let interrupted = if record.interrupted { ", interrupted" } else { "" };
     let arrivals = experiment.arrivals.as_ref().map(|arrivals| format!(", {} arrivals,", printable(arrivals)));
+    let unit = if experiment.latency == Latency::None { "" } else { ", us" };
     format!(
-        "{}, us - {}{} over a {} cable, {} rounds{interrupted}",
+        "{}{unit} - {}{} over a {} cable, {} rounds{interrupted}",
         experiment.latency.words(),
         printable(&experiment.workload),
         arrivals.unwrap_or_default(),
@@ -125,6 +130,7 @@ fn grid(record: &Record, width: usize, ink: Ink) -> Vec<String> {
 /// All columns but those that would be empty or the same for every run.
 fn useful(record: &Record) -> Vec<&'static Column> {
     let any = |test: fn(&Run) -> bool| record.runs.iter().any(test);
+    let has_rates_only = record.experiment.latency == Latency::None;
     COLUMNS
         .iter()
         .filter(|column| match column.title {
@@ -134,6 +140,8 @@ fn useful(record: &Record) -> Vec<&'static Column> {
             "variation" => any(|run| !run.cell.variation.is_empty()),
             "rate/s" | "answered/s" | "late p99" => any(|run| run.cell.rate_per_second.is_some()),
             "" => any(|run| run.invalid.is_some()),
+            "sent/s" | "received/s" | "Gb/s" | "CPU resp." => has_rates_only,
+            "min" | "p50" | "p90" | "p99" | "p99.9" | "p99.99" | "max" | "slow/s" => !has_rates_only,
             "CPU us/msg" => any(|run| run.cpu_initiator_ns_per_message.is_some()),
             _ => true,
         })
@@ -162,6 +170,10 @@ fn optional(value: Option<&str>) -> String {
 
 fn ip(version: Option<u8>) -> String {
     version.map(|version| format!("v{version}")).unwrap_or_default()
+}
+
+fn gigabits(bits_per_second: Option<f64>) -> String {
+    bits_per_second.map_or_else(|| "-".to_owned(), |bits| format!("{:.2}", bits / 1e9))
 }
 
 fn whole(value: Option<f64>) -> String {

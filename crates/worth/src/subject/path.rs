@@ -222,7 +222,7 @@ fn cpu_per_message_ns(result: &RoundResult) -> Option<f64> {
     let (near, far) = (&result.outcome, &result.responder);
     // The responder counts the warm-up too, so each end has its own count.
     let of = |cpu_ns: u64, messages: u64| (messages > 0).then(|| cpu_ns as f64 / messages as f64);
-    Some(of(near.usage.cpu_ns, near.sent)?.midpoint(of(far.cpu_ns, far.messages)?))
+    Some(of(near.usage.cpu_ns, near.sent)?.midpoint(of(far.outcome.cpu_ns, far.outcome.messages)?))
 }
 
 #[cfg(test)]
