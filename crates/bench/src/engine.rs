@@ -258,7 +258,7 @@ impl<'a> Engine<'a> {
         let outcome = &result.outcome;
         let rtt_ns = self.buffer.round_trips().iter().map(|trip| self.clock.ns(u64::from(trip.rtt_ticks)) as u32);
         let rtt_ns = rtt_ns.collect::<Vec<_>>();
-        let figures = cell.distribution.record_round(&rtt_ns);
+        let figures = cell.distribution.record_round(&rtt_ns, outcome.lost);
         let mut marks = Vec::new();
         if steal_ppm > STEAL_LIMIT_PPM {
             marks.push("steal".to_owned());

@@ -38,7 +38,7 @@ fn record(seed: u64, median_ns: f64, round_noise: f64) -> Record {
     for round in &mut run.rounds {
         let level = median_ns * (round_noise * random.normal()).exp();
         let rtt_ns = common::round_trips(&mut random, level, 500.0, 1_000);
-        let figures = all.record_round(&rtt_ns);
+        let figures = all.record_round(&rtt_ns, 0);
         (round.p50_ns, round.p99_ns, round.blocks) = (figures.p50_ns, figures.p99_ns, figures.blocks);
     }
     record

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::style::{Ink, by_size};
-use super::units::{cell_name, is_kernel_path, printable, time, us, variation, wrapped};
+use super::units::{cell_name, is_kernel_path, printable, quantile_us, time, us, variation, wrapped};
 use crate::compare::{CompareOptions, Figure, VariationComparison, compare_variations};
 use crate::record::{Cell, Record, Run, Warning};
 
@@ -31,12 +31,20 @@ pub(super) fn verdict_lines(record: &Record) -> Vec<String> {
     }
     lines.extend(record.runs.iter().filter_map(forwarder_line));
     lines.extend(variation_lines(record));
-    let unsupported = |run: &Run| {
-        let half = &run.half_rtt_ns;
-        [half.p50, half.p99, half.p99_9, half.p99_99].iter().any(Option::is_none)
-    };
-    if record.runs.iter().any(unsupported) {
+    lines.extend(legend(record));
+    lines
+}
+
+/// What stands in the table in place of a quantile.
+fn legend(record: &Record) -> Vec<String> {
+    const SHOWN: [f64; 5] = [50.0, 90.0, 99.0, 99.9, 99.99];
+    let shows = |text: &str| record.runs.iter().any(|run| SHOWN.iter().any(|&p| quantile_us(run, p) == text));
+    let mut lines = Vec::new();
+    if shows("-") {
         lines.push("-: fewer than 10 samples lie beyond; measure longer to see it".to_owned());
+    }
+    if shows("lost") {
+        lines.push("lost: so many messages were lost that this quantile is one of them".to_owned());
     }
     lines
 }

@@ -168,7 +168,7 @@ fn run(kind: &Kind, size_bytes: u32, seed: u64) -> Run {
         let level = half_rtt_ns * (1.0 + drift + 0.006 * random.normal());
         let rtt_ns = round_trips(&mut random, level, tick_every.max(2.0), per_round);
         let duration_ns = rtt_ns.iter().map(|&rtt| u64::from(rtt)).sum();
-        let figures = all.record_round(&rtt_ns);
+        let figures = all.record_round(&rtt_ns, 0);
         let disturbed = index == 6 && kind.path == "tcp/spin" && size_bytes == 64;
         rounds.push(Round {
             index,
