@@ -122,7 +122,7 @@ fn quantile_of_a_lost_message_is_named_in_every_format() {
     says(Format::Sockperf, "# percentile 99.999, 99.990 left out: fewer than 10 of 9700 observations lie beyond");
     says(Format::Exanic, "Warning: Percentile 99.000 is that of a lost message, the greatest stands in for it.");
     says(Format::Json, "\"p99\": null");
-    assert!(render_html(&[record.clone()]).unwrap().contains("so many messages were lost"));
+    assert!(render_html(std::slice::from_ref(&record)).unwrap().contains("so many messages were lost"));
 }
 
 #[test]

@@ -264,3 +264,13 @@ fn environment() -> Environment {
     responder.insert("net.core.busy_read".to_owned(), value("50"));
     Environment { initiator, responder }
 }
+
+/// The record without its runs.
+pub fn without_runs() -> Record {
+    Record { runs: Vec::new(), ..sample_record() }
+}
+
+/// One run of the record.
+pub fn small_run() -> Run {
+    sample_record().runs.swap_remove(0)
+}
