@@ -10,7 +10,7 @@ use nearwire_sys::usage::interrupted;
 use crate::bed::TestBed;
 use crate::experiment::{Amount, CellSpec, Experiment, ROUND_SAMPLES_MAX};
 use crate::order::Order;
-use crate::outcome::CellOutcome;
+use crate::outcome::{CellOutcome, per_message};
 use crate::paths::XdpChoice;
 use crate::probe::{Steal, cache_line_ns, wake_up_ns};
 use crate::round::{self, RoundError, RoundResult};
@@ -283,6 +283,8 @@ impl<'a> Engine<'a> {
             involuntary_switches: outcome.usage.involuntary_switches,
             responder_voluntary_switches: result.responder.voluntary_switches,
             responder_involuntary_switches: result.responder.involuntary_switches,
+            cpu_initiator_ns_per_message: per_message(outcome.usage.cpu_ns, outcome.sent),
+            cpu_responder_ns_per_message: per_message(result.responder.cpu_ns, result.responder.messages),
             cache_line_ns: line_ns,
             marks,
         });

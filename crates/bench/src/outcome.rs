@@ -119,7 +119,6 @@ impl CellOutcome {
         self.mark_cache_line();
         let totals = &self.totals;
         let summary = self.distribution.summary(totals.measured_ns);
-        let per_message = |ns: u64, messages: u64| (messages > 0).then(|| ns as f64 / messages as f64);
         let mut run = record::Run {
             cell: record::Cell { variation: self.variation, ..self.spec.cell() },
             samples: self.distribution.len(),
@@ -168,6 +167,11 @@ impl CellOutcome {
             }
         }
     }
+}
+
+/// CPU time of one message; `None` where there was none.
+pub(crate) fn per_message(cpu_ns: u64, messages: u64) -> Option<f64> {
+    (messages > 0).then(|| cpu_ns as f64 / messages as f64)
 }
 
 fn add_warnings(run: &mut record::Run) {

@@ -278,6 +278,12 @@ pub struct Round {
     pub responder_voluntary_switches: u64,
     /// The same at the responder.
     pub responder_involuntary_switches: u64,
+    /// CPU time of the initiator's thread for one message of the round; null in records of earlier builds.
+    #[serde(default)]
+    pub cpu_initiator_ns_per_message: Option<f64>,
+    /// The same at the responder.
+    #[serde(default)]
+    pub cpu_responder_ns_per_message: Option<f64>,
     /// One-way cache-line transfer between the two CPUs, mean of the probes before and after.
     pub cache_line_ns: Option<f64>,
     /// Why the round is to be doubted: `steal`, `cache-line`, `migrated`.

@@ -266,14 +266,42 @@ fn tail_and_cpu_time_are_compared_too() {
             *value *= 3.0;
         }
     }
-    spin.cpu_responder_ns_per_message = spin.cpu_responder_ns_per_message.map(|ns| ns * 0.8);
+    for cpu_ns in spin.rounds.iter_mut().filter_map(|round| round.cpu_responder_ns_per_message.as_mut()) {
+        *cpu_ns *= 0.8;
+    }
     let found = compare(&a, &b, OPTIONS);
     let told: Vec<_> = found.figures().filter(|figure| figure.verdict.is_difference()).collect();
     let told: Vec<_> = told.iter().map(|figure| (figure.quantity, figure.verdict, figure.is_confirmed)).collect();
     let wanted = [(Quantity::P999, Verdict::Worse, true), (Quantity::CpuResponder, Verdict::Better, true)];
     assert_eq!(told, wanted);
     let text = render_comparison(&found);
-    assert!(text.contains("LESS CPU (no interval)") && text.contains("NOTE no-interval"), "{text}");
+    assert!(text.contains("LESS CPU\n") && !text.contains("NOTE no-interval"), "{text}");
+}
+
+#[test]
+fn cpu_time_without_rounds_is_compared_by_its_size_alone() {
+    let without_rounds = |cpu_ns: f64| {
+        let mut record = record(1, 2_000.0, 0.001);
+        let run = &mut record.runs[0];
+        (run.cpu_initiator_ns_per_message, run.cpu_responder_ns_per_message) = (Some(cpu_ns), None);
+        for round in &mut run.rounds {
+            (round.cpu_initiator_ns_per_message, round.cpu_responder_ns_per_message) = (None, None);
+        }
+        record
+    };
+    let verdict = |cpu_ns| {
+        let found = compare(&without_rounds(4_000.0), &without_rounds(cpu_ns), OPTIONS);
+        let figure = *found.cells[0].figure(Quantity::CpuInitiator).unwrap();
+        assert_eq!(figure.interval, None);
+        assert_eq!(found.has_difference(), figure.verdict.is_difference());
+        if found.has_difference() {
+            let text = render_comparison(&found);
+            assert!(text.contains("CPU (no interval)") && text.contains("NOTE no-interval"), "{text}");
+        }
+        figure.verdict
+    };
+    let verdicts = [3_500.0, 3_700.0, 4_300.0, 4_500.0].map(verdict);
+    assert_eq!(verdicts, [Verdict::Better, Verdict::NoDifference, Verdict::NoDifference, Verdict::Worse]);
 }
 
 #[test]
@@ -327,6 +355,19 @@ fn cell_that_is_answered_on_one_side_only_is_a_difference() {
     assert!(compare(&answered, &silent, OPTIONS).has_difference());
     let found = compare(&silent, &silent, OPTIONS);
     assert!(!found.has_difference() && found.has_undecided() && found.never_answered.len() == 1);
+}
+
+#[test]
+fn cpus_that_were_moved_between_the_records_are_told() {
+    let a = record(1, 2_000.0, 0.001);
+    let mut b = record(2, 1_700.0, 0.001);
+    assert!(!render_comparison(&compare(&a, &b, OPTIONS)).contains("machine"));
+    for round in &mut b.runs[0].rounds {
+        round.cache_line_ns = Some(30.0);
+    }
+    let text = render_comparison(&compare(&a, &b, OPTIONS));
+    assert!(text.contains("a cache line took 61 ns between the two CPUs in A and 30 ns in B"), "{text}");
+    assert!(text.contains("the machine differs too (NOTE machine-differs)"), "{text}");
 }
 
 #[test]

@@ -78,6 +78,7 @@ fn record(random: &mut Random, kind: &Kind, ratio: f64) -> Record {
                 let p99_ns = 1.3 * p50_ns * (0.01 * random.normal()).exp();
                 let mut round = template.clone();
                 (round.samples, round.lost) = (10_000, 0);
+                (round.cpu_initiator_ns_per_message, round.cpu_responder_ns_per_message) = (None, None);
                 round.blocks = vec![Block { samples: 10_000, p50_ns, p99_ns: Some(p99_ns) }];
                 (round.p50_ns, round.p99_ns) = (Some(p50_ns), Some(p99_ns));
                 round
@@ -195,6 +196,7 @@ fn run_with_loss(random: &mut Random, burst: u64, share: f64, steady: u64) -> Ru
         let single = (0..2 * steady).filter(|_| random.uniform() < 0.5).count() as u64;
         (round.samples, round.lost) = (10_000, bursts + single);
         (round.p50_ns, round.p99_ns) = (None, None);
+        (round.cpu_initiator_ns_per_message, round.cpu_responder_ns_per_message) = (None, None);
         round.blocks.clear();
     }
     run.samples = 100_000;

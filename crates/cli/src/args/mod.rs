@@ -113,10 +113,10 @@ pub struct CompareArgs {
     /// The record to judge
     #[arg(value_name = "B.json")]
     pub b: PathBuf,
-    /// Least difference of a latency that counts, per cent; "no difference" rules out larger ones
+    /// Least difference of a latency or CPU time that counts, per cent; "no difference" rules out larger ones
     #[arg(long, value_name = "PERCENT", default_value_t = 3.0)]
     pub threshold: f64,
-    /// Least difference of CPU times that counts, per cent; they have no interval
+    /// The same for CPU times of records that have one for the whole run, and so no interval
     #[arg(long, value_name = "PERCENT", default_value_t = 10.0)]
     pub cpu_threshold: f64,
     /// Difference of lost messages that "no difference" rules out, per cent of the messages; any difference that is shown counts

@@ -44,9 +44,9 @@ pub use variations::{VariationComparison, compare_variations};
 pub struct CompareOptions {
     /// Confidence of each figure's interval, and of the gate's answer; between 0 and 1.
     pub confidence: f64,
-    /// Least difference of a latency worth a verdict, percent.
+    /// Least difference of a latency or CPU time worth a verdict, percent.
     pub threshold_percent: f64,
-    /// Least difference of CPU times worth a verdict, percent; they have no interval.
+    /// The same for CPU times of records that have them for the whole run only, and so without interval.
     pub cpu_threshold_percent: f64,
     /// Difference of lost messages that "no difference" must rule out, percent of the messages sent.
     pub loss_threshold_percent: f64,
@@ -95,26 +95,25 @@ impl CellComparison {
     }
 
     fn new(a: &Run, b: &Run, options: CompareOptions) -> Self {
-        let mut figures = Vec::new();
-        let mut drift = Drift::default();
-        for quantity in [Quantity::P50, Quantity::P99] {
-            let (Some(of_a), Some(of_b)) = (Rounds::of(a, quantity), Rounds::of(b, quantity)) else {
-                continue;
-            };
-            if quantity == Quantity::P50 && of_a.count().min(of_b.count()) >= rounds::LEAST_ROUNDS {
-                drift = rounds::drift([&of_a, &of_b]);
-            }
+        let of_rounds = |quantity| {
+            let (of_a, of_b) = (Rounds::of(a, quantity)?, Rounds::of(b, quantity)?);
             let random = SplitMix64::of_figure(options.seed, [&a.cell, &b.cell], quantity);
-            figures.extend(rounds::figure(quantity, &of_a, &of_b, options, random));
-        }
-        figures.extend(tail::figure(a, b, drift.correlation(), options));
-        figures.extend(loss::figure(a, b, options));
-        let p50 = figures.iter().find(|figure| figure.quantity == Quantity::P50);
+            rounds::figure(quantity, &of_a, &of_b, options, random)
+        };
+        let drift = rounds::drift_of_medians(a, b);
+        let p50 = of_rounds(Quantity::P50);
         let visible_percent = p50.and_then(|figure| figure.smallest_visible_percent);
-        for quantity in [Quantity::CpuInitiator, Quantity::CpuResponder] {
-            figures.extend(processor::figure(quantity, a, b, visible_percent, options));
-        }
-        Self { cell: b.cell.clone(), figures, drift }
+        let cpu =
+            |quantity| of_rounds(quantity).or_else(|| processor::figure(quantity, a, b, visible_percent, options));
+        let figures = [
+            p50,
+            of_rounds(Quantity::P99),
+            tail::figure(a, b, drift.correlation(), options),
+            loss::figure(a, b, options),
+            cpu(Quantity::CpuInitiator),
+            cpu(Quantity::CpuResponder),
+        ];
+        Self { cell: b.cell.clone(), figures: figures.into_iter().flatten().collect(), drift }
     }
 }
 

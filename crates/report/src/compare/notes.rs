@@ -1,7 +1,13 @@
 //! What to keep in mind of a comparison.
 
-use super::{Comparison, rounds};
+use super::{Comparison, Figure, rounds};
 use crate::record::{Experiment, Record, Warning};
+use crate::statistics::trend::median;
+
+/// Code of the note that A and B were measured on what is not the same machine.
+pub(super) const MACHINE_DIFFERS: &str = "machine-differs";
+/// Largest ratio between the distances of two CPUs that are taken as the same.
+const CACHE_LINE_RATIO: f64 = 1.5;
 
 fn note(code: &str, text: String, advice: &str) -> Warning {
     Warning { code: code.to_owned(), text, advice: advice.to_owned() }
@@ -17,12 +23,34 @@ pub(super) fn notes(a: &Record, b: &Record, comparison: &Comparison) -> Vec<Warn
         "confirm a verdict that matters by measuring A and B again in the opposite order, or as \
             cells of one experiment",
     )];
+    notes.extend(machine_differs(a, b));
     notes.extend(only_alone(comparison));
     notes.extend(interrupted(a, b));
     notes.extend(few_rounds(a, b));
     notes.extend(no_interval(comparison));
     notes.extend(what_differs(a, b));
     notes
+}
+
+/// The distance between the two CPUs has no network in it. Where it differs, the hypervisor has moved the CPUs, or others
+/// were used, and every figure is one of another machine.
+fn machine_differs(a: &Record, b: &Record) -> Option<Warning> {
+    let distance_ns = |record: &Record| {
+        let rounds = record.runs.iter().flat_map(|run| &run.rounds);
+        let probes: Vec<f64> = rounds.filter_map(|round| round.cache_line_ns).filter(|&ns| ns > 0.0).collect();
+        median(&probes)
+    };
+    let (a_ns, b_ns) = (distance_ns(a)?, distance_ns(b)?);
+    (a_ns.max(b_ns) > a_ns.min(b_ns) * CACHE_LINE_RATIO).then(|| {
+        note(
+            MACHINE_DIFFERS,
+            format!(
+                "a cache line took {a_ns:.0} ns between the two CPUs in A and {b_ns:.0} ns in B: the CPUs are not \
+                where they were, and the latency of every path follows"
+            ),
+            "measure both again until the distance is the same, or pin the virtual CPUs on the hypervisor",
+        )
+    })
 }
 
 fn only_alone(comparison: &Comparison) -> Option<Warning> {
@@ -66,16 +94,17 @@ fn few_rounds(a: &Record, b: &Record) -> Option<Warning> {
 }
 
 fn no_interval(comparison: &Comparison) -> Option<Warning> {
-    let differ = comparison.figures().filter(|figure| figure.quantity.is_cpu() && figure.is_confirmed).count();
+    let is_without = |figure: &&Figure| figure.quantity.is_cpu() && figure.is_confirmed && figure.interval.is_none();
+    let differ = comparison.figures().filter(is_without).count();
     (differ > 0).then(|| {
         note(
             "no-interval",
             format!(
-                "{differ} CPU times differ by more than {} %: a record has one CPU time a run, so they have no interval \
-                and the stated confidence does not cover them",
+                "{differ} CPU times differ by more than {} %: a record has them for the whole run only, so they have no \
+                interval and the stated confidence does not cover them",
                 comparison.options.cpu_threshold_percent
             ),
-            "measure again to see whether the difference stays, or raise --cpu-threshold",
+            "measure both with this version, which keeps the CPU time of each round, or raise --cpu-threshold",
         )
     })
 }

@@ -1,5 +1,7 @@
-//! CPU time of a message. A record has one number a run and nothing of its error, so a difference counts by its size
-//! alone: it must exceed the threshold and what the same cell's median could have shown.
+//! CPU time of a message where a record has one number a run, as those of earlier builds do, and nothing of its error. A
+//! difference counts by its size alone: it must exceed the threshold and what the same cell's median could have shown.
+//!
+//! Other records have the CPU time of each round, which is compared as the median is ([`super::rounds`]).
 
 use super::{CompareOptions, Figure, Quantity, Verdict};
 use crate::record::Run;

@@ -18,7 +18,7 @@ use crate::statistics::trend::median;
 /// Below this many rounds the spread between rounds is hardly known.
 pub(super) const FEW_ROUNDS: usize = 5;
 /// Odd against even needs two of each.
-pub(super) const LEAST_ROUNDS: usize = 4;
+const LEAST_ROUNDS: usize = 4;
 /// Share of a normal distribution below one standard deviation under its mean, and below [`NORMAL_95`] of them.
 const TAILS: [(f64, f64); 2] = [(0.158_655, 1.0), (0.025, NORMAL_95)];
 
@@ -30,15 +30,17 @@ pub(super) struct Rounds {
 impl Rounds {
     /// `None` for a quantity that rounds do not have.
     pub(super) fn of(run: &Run, quantity: Quantity) -> Option<Self> {
-        let values: Vec<f64> = match quantity {
-            Quantity::P50 => run.rounds.iter().filter_map(|r| value(r, 50.0, r.p50_ns, |b| Some(b.p50_ns))).collect(),
-            Quantity::P99 => run.rounds.iter().filter_map(|r| value(r, 99.0, r.p99_ns, |b| b.p99_ns)).collect(),
-            _ => return None,
+        let of_round: fn(&Round) -> Option<f64> = match quantity {
+            Quantity::P50 => |round| value(round, 50.0, round.p50_ns, |block| Some(block.p50_ns)),
+            Quantity::P99 => |round| value(round, 99.0, round.p99_ns, |block| block.p99_ns),
+            Quantity::CpuInitiator => |round| round.cpu_initiator_ns_per_message,
+            Quantity::CpuResponder => |round| round.cpu_responder_ns_per_message,
+            Quantity::P999 | Quantity::Loss => return None,
         };
-        Some(Self { values_ns: values })
+        Some(Self { values_ns: run.rounds.iter().filter_map(of_round).collect() })
     }
 
-    pub(super) fn count(&self) -> usize {
+    fn count(&self) -> usize {
         self.values_ns.len()
     }
 
@@ -150,8 +152,15 @@ fn estimate(medians_ns: (f64, f64), a: &Rounds, b: &Rounds, resamples: u32, mut 
     }
 }
 
-/// How neighbouring rounds of both sides go together.
-pub(super) fn drift(sides: [&Rounds; 2]) -> Drift {
+/// How the medians of neighbouring rounds of both sides go together.
+pub(super) fn drift_of_medians(a: &Run, b: &Run) -> Drift {
+    match (Rounds::of(a, Quantity::P50), Rounds::of(b, Quantity::P50)) {
+        (Some(a), Some(b)) if a.count().min(b.count()) >= LEAST_ROUNDS => drift([&a, &b]),
+        _ => Drift::default(),
+    }
+}
+
+fn drift(sides: [&Rounds; 2]) -> Drift {
     let mut drift = Drift::default();
     for side in sides {
         drift.add_side(&side.values_ns);

@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use comfy_table::{CellAlignment, Table};
 
+use super::notes::MACHINE_DIFFERS;
 use super::{CellComparison, Comparison, Figure, Quantity, Verdict};
 use crate::record::Cell;
 use crate::render::units::{cell_name, printable, us, wrapped};
@@ -137,6 +138,7 @@ pub(crate) fn verdict_text(figure: &Figure) -> String {
     let words = figure.words();
     match (figure.verdict, figure.smallest_visible_percent) {
         (Verdict::CannotTell, _) if figure.is_lost() => "cannot tell (lost; see loss)".to_owned(),
+        (Verdict::CannotTell, Some(visible)) if visible.is_infinite() => format!("{words} (of any size)"),
         (Verdict::CannotTell, Some(visible)) => format!("{words} (below {})", percent_text(visible)),
         _ if figure.is_only_alone() => format!("{words} (alone)"),
         (Verdict::Better | Verdict::Worse, None) => format!("{words} (no interval)"),
@@ -147,7 +149,7 @@ pub(crate) fn verdict_text(figure: &Figure) -> String {
 /// Percent with the digits that it needs: `3.1 %`, `0.012 %`.
 fn percent_text(value: f64) -> String {
     match value {
-        value if value.is_infinite() => "any size".to_owned(),
+        value if value.is_infinite() => "any".to_owned(),
         0.0 => "0 %".to_owned(),
         value if value < 0.01 => format!("{value:.4} %"),
         value if value < 0.1 => format!("{value:.3} %"),
@@ -190,10 +192,11 @@ fn false_alarms(comparison: &Comparison, tested: usize) -> String {
         tested as f64 * options.wrong(),
         rounded(options.wrong() * 100.0)
     );
-    if comparison.figures().any(|figure| figure.quantity.is_cpu()) {
+    if comparison.figures().any(|figure| figure.quantity.is_cpu() && figure.interval.is_none()) {
         let _ = write!(
             text,
-            " CPU times have no interval and are not in these rates: they count where they differ by more than {} %.",
+            " CPU times of whole runs have no interval and are not in these rates: they count where they differ by more \
+             than {} %.",
             options.cpu_threshold_percent
         );
     }
@@ -244,11 +247,14 @@ fn gate(comparison: &Comparison) -> String {
             reasons.push(format!("{words}: {number}"));
         }
     }
-    match (reasons.is_empty(), comparison.has_undecided()) {
-        (false, _) => format!("Result: DIFFERENT ({})", reasons.join("; ")),
-        (true, true) => "Result: no difference is shown, and not everything could be told".to_owned(),
-        (true, false) => "Result: no difference".to_owned(),
-    }
+    let result = match (reasons.is_empty(), comparison.has_undecided()) {
+        (false, _) => format!("DIFFERENT ({})", reasons.join("; ")),
+        (true, true) => "no difference is shown, and not everything could be told".to_owned(),
+        (true, false) => "no difference".to_owned(),
+    };
+    let machine_differs = comparison.notes.iter().any(|note| note.code == MACHINE_DIFFERS);
+    let machine = if machine_differs { "; the machine differs too (NOTE machine-differs)" } else { "" };
+    format!("Result: {result}{machine}")
 }
 
 /// A percent figure without the noise of binary fractions.
