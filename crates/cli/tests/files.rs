@@ -81,6 +81,15 @@ fn record_against_itself_has_no_difference_and_against_a_slower_one_has() {
     let mut slower = short_record(&a);
     let same = nearwire(&["compare", a.to_str().unwrap(), a.to_str().unwrap()]);
     assert_eq!(code(&same), Some(0), "{}{}", text(&same), errors(&same));
+    let mut fewer = slower.clone();
+    fewer["runs"].as_array_mut().unwrap().pop();
+    fs::write(&b, fewer.to_string()).unwrap();
+    let missing = nearwire(&["compare", a.to_str().unwrap(), b.to_str().unwrap()]);
+    assert_eq!(code(&missing), Some(1), "{}{}", text(&missing), errors(&missing));
+    assert!(text(&missing).contains("Missing in B: "), "{}", text(&missing));
+    let strict = ["compare", "--confidence", "0.9999", "--threshold", "0", "--conclusive"];
+    let undecided = nearwire(&[&strict[..], &[a.to_str().unwrap(), a.to_str().unwrap()]].concat());
+    assert_eq!(code(&undecided), Some(3), "{}{}", text(&undecided), errors(&undecided));
     double_latencies(&mut slower);
     fs::write(&b, slower.to_string()).unwrap();
     let different = nearwire(&["compare", a.to_str().unwrap(), b.to_str().unwrap()]);

@@ -2,6 +2,8 @@
 //! look at its renderings. Nothing in it was measured.
 #![allow(dead_code, reason = "each test file uses the part it needs")]
 
+pub mod compared;
+
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
