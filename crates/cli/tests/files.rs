@@ -72,6 +72,18 @@ fn broken_records_are_named_with_their_fault() {
 }
 
 #[test]
+fn numbers_that_would_let_everything_pass_are_refused() {
+    for (option, value) in [("--threshold", "NaN"), ("--cpu-threshold", "-1"), ("--loss-threshold", "inf")] {
+        let option = format!("{option}={value}");
+        assert_says(&nearwire(&["compare", &option, "a.json", "b.json"]), 2, &["a number of per cent"]);
+    }
+    for value in ["95", "0.99999", "0", "NaN"] {
+        let option = format!("--confidence={value}");
+        assert_says(&nearwire(&["compare", &option, "a.json", "b.json"]), 2, &["from 0.5 to 0.9999"]);
+    }
+}
+
+#[test]
 fn record_against_itself_has_no_difference_and_against_a_slower_one_has() {
     if !may_run() {
         return;

@@ -114,20 +114,35 @@ pub struct CompareArgs {
     #[arg(value_name = "B.json")]
     pub b: PathBuf,
     /// Least difference of a latency or CPU time that counts, per cent; "no difference" rules out larger ones
-    #[arg(long, value_name = "PERCENT", default_value_t = 3.0)]
+    #[arg(long, value_name = "PERCENT", default_value_t = 3.0, value_parser = percent)]
     pub threshold: f64,
     /// The same for CPU times of records that have one for the whole run, and so no interval
-    #[arg(long, value_name = "PERCENT", default_value_t = 10.0)]
+    #[arg(long, value_name = "PERCENT", default_value_t = 10.0, value_parser = percent)]
     pub cpu_threshold: f64,
     /// Difference of lost messages that "no difference" rules out, per cent of the messages; any difference that is shown counts
-    #[arg(long, value_name = "PERCENT", default_value_t = 0.1)]
+    #[arg(long, value_name = "PERCENT", default_value_t = 0.1, value_parser = percent)]
     pub loss_threshold: f64,
     /// Confidence level of each interval, and of the answer for all figures together
-    #[arg(long, value_name = "0..1", default_value_t = 0.95)]
+    #[arg(long, value_name = "0..1", default_value_t = 0.95, value_parser = confidence)]
     pub confidence: f64,
     /// Exit code 3 when nothing differs and not everything can be told
     #[arg(long)]
     pub conclusive: bool,
+}
+
+/// Nothing that compares with no number: a threshold of NaN would let everything pass.
+fn percent(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(percent) if percent.is_finite() && percent >= 0.0 => Ok(percent),
+        _ => Err("a number of per cent from 0 is needed, as in 3 or 0.5".to_owned()),
+    }
+}
+
+fn confidence(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(confidence) if (0.5..=0.9999).contains(&confidence) => Ok(confidence),
+        _ => Err("a number from 0.5 to 0.9999 is needed, as in 0.95".to_owned()),
+    }
 }
 
 #[derive(Debug, Args)]

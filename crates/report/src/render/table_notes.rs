@@ -62,7 +62,12 @@ fn variation_lines(record: &Record) -> Vec<String> {
         let (one, other) = (variation(&other.cell), variation(first));
         format!("{} {} B, {one} against {other}: {figures}", cell_name(&cell), cell.size_bytes)
     };
-    comparisons.iter().map(line).collect()
+    let mut lines: Vec<String> = comparisons.iter().map(line).collect();
+    let mut figures = comparisons.iter().flat_map(|comparison| &comparison.other.figures);
+    if figures.any(Figure::is_only_alone) {
+        lines.push("(alone): a difference of this figure, which does not count among all figures together".to_owned());
+    }
+    lines
 }
 
 /// One figure of a variation: `p50 1.300 x (1.281..1.320), SLOWER`.
