@@ -1,14 +1,14 @@
 //! Two records against each other, cell by cell, for people and as a gate for scripts.
 //!
 //! The two sides are separate runs, so everything that changed on the machine between them is in the result;
-//! the comparison says so, and defends against it. Whole rounds are what varies ([`rounds`]); rounds that resemble their
+//! the comparison says so, and defends against it. Whole rounds are what varies (`rounds.rs`); rounds that resemble their
 //! neighbours count for less. The noise floor is what the same statistic gives for each side against itself. A difference
 //! smaller than the stated threshold is not called one, and "no difference" is said only where one of the threshold or
 //! more is ruled out; else the verdict is "cannot tell", with the smallest difference that could have been told.
 //!
 //! Interval and verdict of a figure are its own: they hold with the stated confidence for that figure alone, and no
 //! other cell changes them. The gate asks something else, whether anything differs at all, and so it counts how many
-//! figures were looked at ([`correction`]).
+//! figures were looked at (`correction.rs`).
 
 mod correction;
 mod drift;
