@@ -10,7 +10,7 @@ use nearwire_sys::usage::interrupted;
 use crate::bed::TestBed;
 use crate::experiment::{Amount, CellSpec, Experiment, ROUND_SAMPLES_MAX};
 use crate::order::Order;
-use crate::outcome::{CellOutcome, RoundCounts};
+use crate::outcome::{CellOutcome, RoundCounts, per_message};
 use crate::paths::{PathId, XdpChoice};
 use crate::probe::{Steal, cache_line_ns, wake_up_ns};
 use crate::round::{self, RoundError, RoundResult};
@@ -294,6 +294,11 @@ impl<'a> Engine<'a> {
             involuntary_switches: outcome.usage.involuntary_switches,
             responder_voluntary_switches: result.responder.outcome.voluntary_switches,
             responder_involuntary_switches: result.responder.outcome.involuntary_switches,
+            cpu_initiator_ns_per_message: cell.cpu_initiator_ns_per_message(outcome),
+            cpu_responder_ns_per_message: per_message(
+                result.responder.outcome.cpu_ns,
+                result.responder.outcome.messages,
+            ),
             cache_line_ns: line_ns,
             marks,
         });

@@ -132,7 +132,7 @@ impl CellOutcome {
         if let Some(ns) = &far.forward_ns {
             self.forward_ns.get_or_insert_default().extend_from_slice(ns);
         }
-        let (figures, answered) = self.add_samples(clock, buffer);
+        let (figures, answered) = self.add_samples(clock, buffer, outcome.lost);
         // What goes one way is counted at the far end.
         let (samples, lost) = match self.workload.latency() {
             Latency::None => (far.messages, outcome.sent.saturating_sub(far.messages)),
@@ -144,15 +144,15 @@ impl CellOutcome {
     }
 
     /// Adds a round's samples, and gives what they say by themselves and how many they are.
-    fn add_samples(&mut self, clock: Clock, buffer: &SampleBuffer) -> (RoundFigures, u64) {
+    fn add_samples(&mut self, clock: Clock, buffer: &SampleBuffer, lost: u64) -> (RoundFigures, u64) {
         let ns = |ticks: u32| clock.ns(u64::from(ticks)) as u32;
         let samples = buffer.samples();
         let latency_ns: Vec<u32> = samples.iter().map(|sample| ns(sample.received_after_ticks)).collect();
         if let Some(lateness) = &mut self.lateness {
             let late_ns: Vec<u32> = samples.iter().map(|sample| ns(sample.sent_after_ticks)).collect();
-            lateness.record_round(&late_ns);
+            lateness.record_round(&late_ns, 0);
         }
-        (self.distribution.record_round(&latency_ns), latency_ns.len() as u64)
+        (self.distribution.record_round(&latency_ns, lost), latency_ns.len() as u64)
     }
 
     fn add_remarks(&mut self, result: &RoundResult) {
@@ -183,10 +183,8 @@ impl CellOutcome {
         let totals = &self.totals;
         let summary = self.distribution.summary(totals.measured_ns);
         let (metrics, invalid) = self.metrics(&summary.quantiles);
-        // A generator that never sleeps uses its CPU whatever it sends.
-        let cpu_initiator_ns = if self.spec.rate_per_second.is_some() { None } else { Some(totals.cpu_initiator_ns) };
         let has_latency = self.workload.latency() != Latency::None;
-        let per_message = |ns: u64, messages: u64| (messages > 0).then(|| ns as f64 / messages as f64);
+        let cpu_initiator_ns_per_message = self.cpu_per_message(totals.cpu_initiator_ns, totals.sent);
         let mut run = record::Run {
             cell: record::Cell { variation: self.variation, ..self.spec.cell() },
             samples: totals.samples,
@@ -200,7 +198,7 @@ impl CellOutcome {
             standard_deviation_ns: summary.standard_deviation_ns,
             slow_events_per_second: summary.slow_events_per_second,
             from_histogram: summary.from_histogram,
-            cpu_initiator_ns_per_message: cpu_initiator_ns.and_then(|ns| per_message(ns, totals.sent)),
+            cpu_initiator_ns_per_message,
             cpu_responder_ns_per_message: per_message(totals.cpu_responder_ns, totals.responder_messages),
             metrics,
             invalid,
@@ -224,6 +222,16 @@ impl CellOutcome {
         run.warnings.extend(unsent("responder", totals.responder_unsent));
         run.warnings.extend(nearwire_report::statistics::doubts(&run));
         Some(run)
+    }
+
+    /// CPU time of the initiator for one message. A generator that never sleeps uses its CPU whatever it sends.
+    fn cpu_per_message(&self, cpu_ns: u64, messages: u64) -> Option<f64> {
+        if self.spec.rate_per_second.is_some() { None } else { per_message(cpu_ns, messages) }
+    }
+
+    /// The same in one round.
+    pub(crate) fn cpu_initiator_ns_per_message(&self, outcome: &RoundOutcome) -> Option<f64> {
+        self.cpu_per_message(outcome.usage.cpu_ns, outcome.sent)
     }
 
     /// What the workload measures beside latency, and why that is not what was asked for.
@@ -282,6 +290,11 @@ fn unsent(end: &str, messages: u64) -> Option<record::Warning> {
         text: format!("{end}: {messages} messages did not get onto the wire, as a queue of this end was full"),
         advice: "look at the device's TX queue and its completions; keep other traffic off it".to_owned(),
     })
+}
+
+/// CPU time of one message; `None` where there was none.
+pub(crate) fn per_message(cpu_ns: u64, messages: u64) -> Option<f64> {
+    (messages > 0).then(|| cpu_ns as f64 / messages as f64)
 }
 
 fn add_warnings(run: &mut record::Run) {

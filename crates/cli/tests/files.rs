@@ -72,6 +72,18 @@ fn broken_records_are_named_with_their_fault() {
 }
 
 #[test]
+fn numbers_that_would_let_everything_pass_are_refused() {
+    for (option, value) in [("--threshold", "NaN"), ("--cpu-threshold", "-1"), ("--loss-threshold", "inf")] {
+        let option = format!("{option}={value}");
+        assert_says(&nearwire(&["compare", &option, "a.json", "b.json"]), 2, &["a number of per cent"]);
+    }
+    for value in ["95", "0.99999", "0", "NaN"] {
+        let option = format!("--confidence={value}");
+        assert_says(&nearwire(&["compare", &option, "a.json", "b.json"]), 2, &["from 0.5 to 0.9999"]);
+    }
+}
+
+#[test]
 fn record_against_itself_has_no_difference_and_against_a_slower_one_has() {
     if !may_run() {
         return;
@@ -81,6 +93,15 @@ fn record_against_itself_has_no_difference_and_against_a_slower_one_has() {
     let mut slower = short_record(&a);
     let same = nearwire(&["compare", a.to_str().unwrap(), a.to_str().unwrap()]);
     assert_eq!(code(&same), Some(0), "{}{}", text(&same), errors(&same));
+    let mut fewer = slower.clone();
+    fewer["runs"].as_array_mut().unwrap().pop();
+    fs::write(&b, fewer.to_string()).unwrap();
+    let missing = nearwire(&["compare", a.to_str().unwrap(), b.to_str().unwrap()]);
+    assert_eq!(code(&missing), Some(1), "{}{}", text(&missing), errors(&missing));
+    assert!(text(&missing).contains("Missing in B: "), "{}", text(&missing));
+    let strict = ["compare", "--confidence", "0.9999", "--threshold", "0", "--conclusive"];
+    let undecided = nearwire(&[&strict[..], &[a.to_str().unwrap(), a.to_str().unwrap()]].concat());
+    assert_eq!(code(&undecided), Some(3), "{}{}", text(&undecided), errors(&undecided));
     double_latencies(&mut slower);
     fs::write(&b, slower.to_string()).unwrap();
     let different = nearwire(&["compare", a.to_str().unwrap(), b.to_str().unwrap()]);

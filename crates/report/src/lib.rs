@@ -18,7 +18,7 @@ pub mod record;
 pub mod render;
 pub mod statistics;
 
-pub use compare::{CompareOptions, Comparison, Verdict, compare, render_comparison};
+pub use compare::{CompareOptions, Comparison, Figure, Quantity, Verdict, compare, render_comparison};
 pub use html::{HtmlError, render_html};
 pub use json::{
     ReadError, WriteError, ensure_writable, read_record, write_json, write_record, write_record_to, write_text,

@@ -216,7 +216,8 @@ pub struct Run {
     /// Answers that were not what was sent (wrong length or content).
     #[serde(deserialize_with = "exact")]
     pub corrupted: u64,
-    /// The headline quantiles; null where fewer than ten samples lie beyond.
+    /// The headline quantiles of all messages sent, lost ones above all others; null where fewer than ten lie beyond,
+    /// or where the quantile is that of a lost message.
     pub half_rtt_ns: HalfRtt,
     /// All quantiles with intervals, ascending.
     pub quantiles: Vec<Quantile>,
@@ -298,7 +299,7 @@ pub struct HalfRtt {
     pub p99_99: Option<f64>,
     /// 99.999 %.
     pub p99_999: Option<f64>,
-    /// Greatest; null without samples.
+    /// Greatest of those that came back; null without samples.
     pub max: Option<f64>,
 }
 
@@ -307,13 +308,13 @@ pub struct HalfRtt {
 pub struct Quantile {
     /// Percent, 0 to 100.
     pub percent: f64,
-    /// Nanoseconds; null when unsupported.
+    /// Nanoseconds; null when unsupported, or (with a support of ten or more) when it falls among the lost messages.
     pub value_ns: Option<f64>,
     /// Lower end of the interval.
     pub low_ns: Option<f64>,
     /// Upper end of the interval; null when the data cannot bound it.
     pub high_ns: Option<f64>,
-    /// Samples beyond the quantile; below ten it is not supported.
+    /// Messages beyond the quantile, lost ones included; below ten it is not supported.
     #[serde(deserialize_with = "exact")]
     pub support: u64,
 }
@@ -343,9 +344,9 @@ pub struct Round {
     /// Messages lost in the round.
     #[serde(deserialize_with = "exact")]
     pub lost: u64,
-    /// Half round trips, ns; null when unsupported.
+    /// Half round trips, ns; null when unsupported or among the lost messages.
     pub p50_ns: Option<f64>,
-    /// Half round trips, ns; null when unsupported.
+    /// Half round trips, ns; null when unsupported or among the lost messages.
     pub p99_ns: Option<f64>,
     /// Consecutive blocks of the round, for the block bootstrap.
     pub blocks: Vec<Block>,
@@ -359,6 +360,12 @@ pub struct Round {
     pub responder_voluntary_switches: u64,
     /// The same at the responder.
     pub responder_involuntary_switches: u64,
+    /// CPU time of the initiator's thread for one message of the round; null in records of earlier builds.
+    #[serde(default)]
+    pub cpu_initiator_ns_per_message: Option<f64>,
+    /// The same at the responder.
+    #[serde(default)]
+    pub cpu_responder_ns_per_message: Option<f64>,
     /// One-way cache-line transfer between the two CPUs, mean of the probes before and after.
     pub cache_line_ns: Option<f64>,
     /// Why the round is to be doubted: `steal`, `cache-line`, `migrated`.
@@ -373,7 +380,7 @@ pub struct Block {
     pub samples: u64,
     /// Median half round trip, ns.
     pub p50_ns: f64,
-    /// 99 % half round trip, ns; null when unsupported.
+    /// 99 % half round trip, ns; null when unsupported or among the block's share of the lost messages.
     pub p99_ns: Option<f64>,
 }
 

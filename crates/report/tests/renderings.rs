@@ -4,6 +4,7 @@
 mod common;
 
 use nearwire_report::record::Record;
+use nearwire_report::statistics::Distribution;
 use nearwire_report::{Format, TableOptions, render, render_html, render_table};
 
 /// A few cells that show every case of a format.
@@ -25,8 +26,10 @@ fn all_lost() -> Record {
     let run = &mut record.runs[0];
     run.samples = 0;
     run.lost = 1_000;
-    run.half_rtt_ns = Default::default();
-    run.quantiles = nearwire_report::statistics::quantiles_of::<u32>(&mut []);
+    let mut nothing = Distribution::new(0);
+    nothing.record_round(&[], run.lost);
+    let summary = nothing.summary(0);
+    (run.half_rtt_ns, run.quantiles) = (summary.half_rtt_ns, summary.quantiles);
     (run.mean_ns, run.standard_deviation_ns, run.slow_events_per_second) = (None, None, None);
     run.rounds.clear();
     run.warnings = nearwire_report::statistics::doubts(run);
@@ -86,6 +89,40 @@ fn all_lost_in_every_format() {
     }
     insta::assert_snapshot!(out);
     assert!(render_html(&[record]).is_ok());
+}
+
+/// One cell of which three in a hundred messages were lost.
+fn partly_lost() -> Record {
+    let mut record = common::sample_record();
+    record.runs.truncate(1);
+    let run = &mut record.runs[0];
+    let mut most = Distribution::new(usize::MAX);
+    for _ in 0..10 {
+        let rtt_ns: Vec<u32> = (0..970).map(|index| 4_000 + index).collect();
+        most.record_round(&rtt_ns, 30);
+    }
+    let summary = most.summary(1_000_000);
+    (run.samples, run.lost) = (summary.samples, most.lost());
+    (run.half_rtt_ns, run.quantiles) = (summary.half_rtt_ns, summary.quantiles);
+    run.rounds.clear();
+    run.warnings = nearwire_report::statistics::doubts(run);
+    record
+}
+
+#[test]
+fn quantile_of_a_lost_message_is_named_in_every_format() {
+    let record = partly_lost();
+    let says = |format, words: &str| {
+        let text = render(&record, format).unwrap();
+        assert!(text.contains(words), "{text}");
+    };
+    says(Format::Table, "lost: so many messages were lost that this quantile is one of them");
+    says(Format::Table, "2.45  lost ");
+    says(Format::Sockperf, "# percentile 99.900, 99.000 left out: it is that of a dropped message");
+    says(Format::Sockperf, "# percentile 99.999, 99.990 left out: fewer than 10 of 9700 observations lie beyond");
+    says(Format::Exanic, "Warning: Percentile 99.000 is that of a lost message, the greatest stands in for it.");
+    says(Format::Json, "\"p99\": null");
+    assert!(render_html(std::slice::from_ref(&record)).unwrap().contains("so many messages were lost"));
 }
 
 #[test]

@@ -48,7 +48,7 @@ proptest! {
     ) {
         let mut all = Distribution::new(keep);
         for round in &rounds {
-            all.record_round(round);
+            all.record_round(round, 0);
         }
         let summary = all.summary(1_000_000_000);
         let shown: Vec<f64> = summary.quantiles.iter().filter_map(|line| line.value_ns).collect();
@@ -67,7 +67,7 @@ proptest! {
     ) {
         let (mut kept, mut folded) = (Distribution::new(KEEP_ALL), Distribution::new(150));
         for round in &rounds {
-            prop_assert_eq!(kept.record_round(round), folded.record_round(round));
+            prop_assert_eq!(kept.record_round(round, 0), folded.record_round(round, 0));
         }
         let (kept, folded) = (kept.summary(1), folded.summary(1));
         for (exact, binned) in kept.quantiles.iter().zip(&folded.quantiles) {
@@ -85,7 +85,7 @@ proptest! {
 
     #[test]
     fn any_round_is_cut_into_blocks_that_hold_all_of_it(round in prop::collection::vec(1u32..9_999, 0..2_000)) {
-        let blocks = Distribution::new(KEEP_ALL).record_round(&round).blocks;
+        let blocks = Distribution::new(KEEP_ALL).record_round(&round, 0).blocks;
         prop_assert!(blocks.len() <= 10);
         prop_assert!(blocks.iter().all(|block| block.samples >= 20));
         if round.len() >= 20 {
@@ -98,7 +98,7 @@ proptest! {
     #[test]
     fn any_values_have_the_mean_and_deviation_of_two_passes(round in prop::collection::vec(1u32..4_000_000, 2..500)) {
         let mut all = Distribution::new(KEEP_ALL);
-        all.record_round(&round);
+        all.record_round(&round, 0);
         let summary = all.summary(1);
         let halves: Vec<f64> = round.iter().map(|&rtt| f64::from(rtt) / 2.0).collect();
         let mean = halves.iter().sum::<f64>() / halves.len() as f64;
@@ -120,7 +120,7 @@ fn coverage(
         let mut random = Random(seed * 7919 + 1);
         let mut all = Distribution::new(keep);
         for round in rounds(&mut random) {
-            all.record_round(&round);
+            all.record_round(&round, 0);
         }
         let quantiles = all.summary(1).quantiles;
         for (held, &(percent, truth)) in held.iter_mut().zip(truth_ns) {
@@ -206,7 +206,7 @@ fn no_samples_give_no_figures() {
     assert_eq!((summary.mean_ns, summary.slow_events_per_second), (None, None));
     assert_eq!(summary.quantiles.len(), PERCENTS.len());
     let mut folded = Distribution::new(0);
-    folded.record_round(&[]);
+    folded.record_round(&[], 0);
     assert_eq!(folded.summary(1).half_rtt_ns.p50, None);
 }
 
@@ -217,7 +217,7 @@ fn slow_events_are_counted_per_second() {
     round.extend([11_999; 4]);
     for keep in [KEEP_ALL, 0] {
         let mut all = Distribution::new(keep);
-        all.record_round(&round);
+        all.record_round(&round, 0);
         let slow = all.summary(500_000_000).slow_events_per_second.unwrap();
         // The histogram cannot tell 11 999 from 12 000; it may count the four as well.
         assert!(slow == 12.0 || (keep == 0 && slow == 20.0), "{slow}");
@@ -227,9 +227,9 @@ fn slow_events_are_counted_per_second() {
 #[test]
 fn folding_starts_when_the_limit_is_passed() {
     let mut all = Distribution::new(1_000);
-    all.record_round(&vec![2_000; 1_000]);
+    all.record_round(&vec![2_000; 1_000], 0);
     assert!(!all.summary(1).from_histogram);
-    all.record_round(&[2_000]);
+    all.record_round(&[2_000], 0);
     assert!(all.summary(1).from_histogram);
     assert_eq!(all.len(), 1_001);
 }
@@ -238,7 +238,7 @@ fn warned(keep: usize, rounds: usize, samples: usize, mut sample: impl FnMut(usi
     let mut all = Distribution::new(keep);
     for round in 0..rounds {
         let rtt: Vec<u32> = (0..samples).map(|_| sample(round) as u32).collect();
-        all.record_round(&rtt);
+        all.record_round(&rtt, 0);
     }
     all.warnings().into_iter().map(|warning| warning.code).collect()
 }

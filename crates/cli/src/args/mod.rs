@@ -43,7 +43,7 @@ pub enum Command {
     /// Lend two interfaces over standard input: the process that gives the interfaces of a loopback cable back
     #[command(hide = true)]
     Lend(LendArgs),
-    /// Compare two records cell by cell: faster, slower or no difference
+    /// Compare two records cell by cell: faster, slower, no difference or cannot tell
     Compare(CompareArgs),
     /// Make an HTML page of records
     Report(ReportArgs),
@@ -99,7 +99,13 @@ pub struct LendArgs {
     pub far: String,
 }
 
+/// What `nearwire compare` answers to a script.
+const GATE: &str = "Exit codes: 0 no difference is shown, 1 something differs: a figure with all figures taken together, a cell of A that B \
+     has not, or a cell that only one side answers; with --conclusive 3 when nothing differs and not everything can be told. \
+     A difference in either direction is one.";
+
 #[derive(Debug, Args)]
+#[command(after_help = GATE)]
 pub struct CompareArgs {
     /// The record to compare with
     #[arg(value_name = "A.json")]
@@ -107,12 +113,36 @@ pub struct CompareArgs {
     /// The record to judge
     #[arg(value_name = "B.json")]
     pub b: PathBuf,
-    /// Differences below this many per cent count as no difference
-    #[arg(long, value_name = "PERCENT", default_value_t = 3.0)]
+    /// Least difference of a latency or CPU time that counts, per cent; "no difference" rules out larger ones
+    #[arg(long, value_name = "PERCENT", default_value_t = 3.0, value_parser = percent)]
     pub threshold: f64,
-    /// Confidence level of the intervals
-    #[arg(long, value_name = "0..1", default_value_t = 0.95)]
+    /// The same for CPU times of records that have one for the whole run, and so no interval
+    #[arg(long, value_name = "PERCENT", default_value_t = 10.0, value_parser = percent)]
+    pub cpu_threshold: f64,
+    /// Difference of lost messages that "no difference" rules out, per cent of the messages; any difference that is shown counts
+    #[arg(long, value_name = "PERCENT", default_value_t = 0.1, value_parser = percent)]
+    pub loss_threshold: f64,
+    /// Confidence level of each interval, and of the answer for all figures together
+    #[arg(long, value_name = "0..1", default_value_t = 0.95, value_parser = confidence)]
     pub confidence: f64,
+    /// Exit code 3 when nothing differs and not everything can be told
+    #[arg(long)]
+    pub conclusive: bool,
+}
+
+/// Nothing that compares with no number: a threshold of NaN would let everything pass.
+fn percent(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(percent) if percent.is_finite() && percent >= 0.0 => Ok(percent),
+        _ => Err("a number of per cent from 0 is needed, as in 3 or 0.5".to_owned()),
+    }
+}
+
+fn confidence(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(confidence) if (0.5..=0.9999).contains(&confidence) => Ok(confidence),
+        _ => Err("a number from 0.5 to 0.9999 is needed, as in 0.95".to_owned()),
+    }
 }
 
 #[derive(Debug, Args)]

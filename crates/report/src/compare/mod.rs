@@ -1,31 +1,55 @@
-//! Two records against each other, cell by cell: faster, slower or no difference.
+//! Two records against each other, cell by cell, for people and as a gate for scripts.
 //!
 //! The two sides are separate runs, so everything that changed on the machine between them is in the result;
-//! the comparison says so, and defends against it in three ways. The interval comes from a bootstrap that
-//! resamples whole rounds and then blocks within them, so that samples of one round do not count as
-//! independent. The noise floor is what the same statistic gives for each side against itself (odd rounds
-//! against even ones). And a difference smaller than the stated threshold is not called one.
+//! the comparison says so, and defends against it. Whole rounds are what varies (`rounds.rs`); rounds that resemble their
+//! neighbours count for less. The noise floor is what the same statistic gives for each side against itself. A difference
+//! smaller than the stated threshold is not called one, and "no difference" is said only where one of the threshold or
+//! more is ruled out; else the verdict is "cannot tell", with the smallest difference that could have been told.
+//!
+//! Interval and verdict of a figure are its own: they hold with the stated confidence for that figure alone, and no
+//! other cell changes them. The gate asks something else, whether anything differs at all, and so it counts how many
+//! figures were looked at (`correction.rs`).
 
-mod bootstrap;
+mod correction;
+mod drift;
+mod estimate;
+mod figure;
+mod loss;
+mod notes;
+mod processor;
+mod random;
+mod rounds;
+mod settings;
+mod tail;
 mod text;
 mod variations;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
-use bootstrap::Side;
+use drift::Drift;
+use random::SplitMix64;
+use rounds::Rounds;
 
-use crate::record::{Cell, Reading, Record, Run, Warning};
+use crate::record::{Cell, Record, Run, Warning};
 
+pub use figure::{Figure, Quantity, Verdict};
+pub use settings::SettingDifference;
+pub(crate) use settings::reading_text;
 pub use text::render_comparison;
+pub(crate) use text::verdict_text;
 pub use variations::{VariationComparison, compare_variations};
 
 /// How to compare.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct CompareOptions {
-    /// Confidence of each figure's interval, between 0 and 1.
+    /// Confidence of each figure's interval, and of the gate's answer; between 0 and 1.
     pub confidence: f64,
-    /// Least difference worth a verdict, percent.
+    /// Least difference of a latency or CPU time worth a verdict, percent.
     pub threshold_percent: f64,
+    /// The same for CPU times of records that have them for the whole run only, and so without interval.
+    pub cpu_threshold_percent: f64,
+    /// Difference of lost messages that "no difference" must rule out, percent of the messages sent.
+    pub loss_threshold_percent: f64,
     /// Bootstrap resamples for each figure.
     pub resamples: u32,
     /// Seed of the resampling: the same records and seed give the same verdicts.
@@ -34,50 +58,22 @@ pub struct CompareOptions {
 
 impl Default for CompareOptions {
     fn default() -> Self {
-        Self { confidence: 0.95, threshold_percent: 3.0, resamples: 2000, seed: 1 }
-    }
-}
-
-/// B against A.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Verdict {
-    /// B takes less time.
-    Faster,
-    /// B takes more time.
-    Slower,
-    /// Neither can be claimed.
-    NoDifference,
-}
-
-impl Verdict {
-    /// As tables have it.
-    #[must_use]
-    pub const fn words(self) -> &'static str {
-        match self {
-            Verdict::Faster => "FASTER",
-            Verdict::Slower => "SLOWER",
-            Verdict::NoDifference => "no difference",
+        Self {
+            confidence: 0.95,
+            threshold_percent: 3.0,
+            cpu_threshold_percent: 10.0,
+            loss_threshold_percent: 0.1,
+            resamples: 2000,
+            seed: 1,
         }
     }
 }
 
-/// One quantile of one cell, B against A.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Figure {
-    /// Median over A's blocks, half round trip.
-    pub a_ns: f64,
-    /// Median over B's blocks, half round trip.
-    pub b_ns: f64,
-    /// `b_ns / a_ns`.
-    pub ratio: f64,
-    /// Lower end of the ratio's interval.
-    pub low: f64,
-    /// Upper end of the ratio's interval.
-    pub high: f64,
-    /// The larger difference of either side against itself, percent.
-    pub noise_floor_percent: f64,
-    /// What may be claimed.
-    pub verdict: Verdict,
+impl CompareOptions {
+    /// How often an interval may be wrong.
+    pub(crate) fn wrong(&self) -> f64 {
+        1.0 - self.confidence.clamp(0.5, 0.9999)
+    }
 }
 
 /// One cell that both records have.
@@ -85,23 +81,40 @@ pub struct Figure {
 pub struct CellComparison {
     /// Which cell.
     pub cell: Cell,
-    /// The median; `None` when either side does not support it.
-    pub p50: Option<Figure>,
-    /// The 99 % quantile; `None` when either side does not support it.
-    pub p99: Option<Figure>,
+    /// What both sides support, in the order of [`Quantity`].
+    pub figures: Vec<Figure>,
+    /// How neighbouring rounds of both sides go together.
+    drift: Drift,
 }
 
-/// One setting that differs between the records.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SettingDifference {
-    /// `initiator` or `responder`.
-    pub end: &'static str,
-    /// Setting id.
-    pub id: String,
-    /// A's reading in words.
-    pub a: String,
-    /// B's reading in words.
-    pub b: String,
+impl CellComparison {
+    /// The figure of a quantity; `None` when either side does not support it.
+    #[must_use]
+    pub fn figure(&self, quantity: Quantity) -> Option<&Figure> {
+        self.figures.iter().find(|figure| figure.quantity == quantity)
+    }
+
+    fn new(a: &Run, b: &Run, options: CompareOptions) -> Self {
+        let of_rounds = |quantity| {
+            let (of_a, of_b) = (Rounds::of(a, quantity)?, Rounds::of(b, quantity)?);
+            let random = SplitMix64::of_figure(options.seed, [&a.cell, &b.cell], quantity);
+            rounds::figure(quantity, &of_a, &of_b, options, random)
+        };
+        let drift = rounds::drift_of_medians(a, b);
+        let p50 = of_rounds(Quantity::P50);
+        let visible_percent = p50.and_then(|figure| figure.smallest_visible_percent);
+        let cpu =
+            |quantity| of_rounds(quantity).or_else(|| processor::figure(quantity, a, b, visible_percent, options));
+        let figures = [
+            p50,
+            of_rounds(Quantity::P99),
+            tail::figure(a, b, drift.correlation(), options),
+            loss::figure(a, b, options),
+            cpu(Quantity::CpuInitiator),
+            cpu(Quantity::CpuResponder),
+        ];
+        Self { cell: b.cell.clone(), figures: figures.into_iter().flatten().collect(), drift }
+    }
 }
 
 /// Two records against each other.
@@ -111,10 +124,16 @@ pub struct Comparison {
     pub options: CompareOptions,
     /// Cells that both have, in order of path and size.
     pub cells: Vec<CellComparison>,
-    /// Cells that only A has.
+    /// Cells that only A has: B lost them, which counts as a difference.
     pub only_a: Vec<Cell>,
     /// Cells that only B has.
     pub only_b: Vec<Cell>,
+    /// Cells in which only A received anything, which counts as a difference.
+    pub answered_only_in_a: Vec<Cell>,
+    /// Cells in which only B received anything, which counts as a difference.
+    pub answered_only_in_b: Vec<Cell>,
+    /// Cells in which neither side received anything.
+    pub never_answered: Vec<Cell>,
     /// Settings that differ.
     pub settings: Vec<SettingDifference>,
     /// What to keep in mind; never empty, as two records are never interleaved.
@@ -122,15 +141,27 @@ pub struct Comparison {
 }
 
 impl Comparison {
-    /// True when any figure is faster or slower: what a script's exit code stands for.
+    /// True when anything differs with all figures taken together, or when a cell is missing in B or is answered on one
+    /// side only: what a script's exit code stands for.
     #[must_use]
     pub fn has_difference(&self) -> bool {
-        self.figures().any(|figure| figure.verdict != Verdict::NoDifference)
+        let cells = [&self.only_a, &self.answered_only_in_a, &self.answered_only_in_b];
+        self.figures().any(|figure| figure.is_confirmed) || cells.iter().any(|cells| !cells.is_empty())
+    }
+
+    /// True when some figure cannot be told, when a cell has no median on one side, or when there is no cell to compare.
+    #[must_use]
+    pub fn has_undecided(&self) -> bool {
+        let has_no_median = |cell: &CellComparison| cell.figure(Quantity::P50).is_none();
+        self.cells.is_empty()
+            || self.cells.iter().any(has_no_median)
+            || self.figures().any(|figure| figure.verdict == Verdict::CannotTell)
+            || self.figures().any(|figure| figure.p_value.is_some() && figure.is_only_alone())
     }
 
     /// All figures of all cells.
     pub fn figures(&self) -> impl Iterator<Item = &Figure> {
-        self.cells.iter().flat_map(|cell| cell.p50.iter().chain(&cell.p99))
+        self.cells.iter().flat_map(|cell| &cell.figures)
     }
 }
 
@@ -143,120 +174,25 @@ pub fn compare(a: &Record, b: &Record, options: CompareOptions) -> Comparison {
         let missing = these.keys().filter(|cell| !those.contains_key(*cell));
         missing.map(|&cell| cell.clone()).collect::<Vec<_>>()
     };
-    let cells: Vec<CellComparison> = runs_a
-        .iter()
-        .enumerate()
-        .filter_map(|(index, (&cell, &run_a))| {
-            let run_b = *runs_b.get(cell)?;
-            // Each cell has its own stream of random numbers, so that one cell's verdict does not hang on
-            // which others were measured beside it.
-            let seed = options.seed.wrapping_add((index as u64) << 32);
-            let figure = |a: Side, b: Side, salt| bootstrap::figure(&a, &b, options, seed ^ salt);
-            Some(CellComparison {
-                cell: cell.clone(),
-                p50: figure(Side::p50(run_a), Side::p50(run_b), 0),
-                p99: figure(Side::p99(run_a), Side::p99(run_b), 1),
-            })
-        })
-        .collect();
+    let both: Vec<(&Run, &Run)> =
+        runs_a.iter().filter_map(|(cell, &run_a)| Some((run_a, *runs_b.get(cell)?))).collect();
+    let answered = |in_a: bool, in_b: bool| {
+        let wanted = both.iter().filter(|(a, b)| (a.samples > 0, b.samples > 0) == (in_a, in_b));
+        wanted.map(|(a, _)| a.cell.clone()).collect::<Vec<_>>()
+    };
+    let mut cells: Vec<CellComparison> = both.iter().map(|(a, b)| CellComparison::new(a, b, options)).collect();
+    correction::confirm_all(cells.iter_mut(), options.wrong());
     let mut comparison = Comparison {
         options,
         cells,
         only_a: only(&runs_a, &runs_b),
         only_b: only(&runs_b, &runs_a),
-        settings: settings_that_differ(a, b),
+        answered_only_in_a: answered(true, false),
+        answered_only_in_b: answered(false, true),
+        never_answered: answered(false, false),
+        settings: settings::that_differ(a, b),
         notes: Vec::new(),
     };
-    comparison.notes = notes(a, b, &comparison);
+    comparison.notes = notes::notes(a, b, &comparison);
     comparison
-}
-
-fn settings_that_differ(a: &Record, b: &Record) -> Vec<SettingDifference> {
-    let ends = [
-        ("initiator", &a.environment.initiator, &b.environment.initiator),
-        ("responder", &a.environment.responder, &b.environment.responder),
-    ];
-    let mut differences = Vec::new();
-    for (end, of_a, of_b) in ends {
-        let ids: BTreeSet<&String> = of_a.keys().chain(of_b.keys()).collect();
-        for id in ids {
-            let (in_a, in_b) = (of_a.get(id), of_b.get(id));
-            if in_a != in_b {
-                let (a, b) = (reading_text(in_a), reading_text(in_b));
-                differences.push(SettingDifference { end, id: id.clone(), a, b });
-            }
-        }
-    }
-    differences
-}
-
-/// A reading in words.
-pub(crate) fn reading_text(reading: Option<&Reading>) -> String {
-    match reading {
-        None => "not recorded".to_owned(),
-        Some(Reading::Value { value }) if value.is_empty() => "(empty)".to_owned(),
-        Some(Reading::Value { value }) => value.clone(),
-        Some(Reading::Unsupported) => "unsupported".to_owned(),
-        Some(Reading::NeedsRoot) => "needs root".to_owned(),
-        Some(Reading::Unknown { why }) => format!("unknown ({why})"),
-    }
-}
-
-fn notes(a: &Record, b: &Record, comparison: &Comparison) -> Vec<Warning> {
-    let note =
-        |code: &str, text: String, advice: &str| Warning { code: code.to_owned(), text, advice: advice.to_owned() };
-    let mut notes = vec![note(
-        "not-interleaved",
-        format!(
-            "A ({}) and B ({}) are separate runs: whatever else changed in between is in every figure",
-            a.started_at, b.started_at
-        ),
-        "confirm a verdict that matters by measuring A and B again in the opposite order, or as \
-            cells of one experiment",
-    )];
-    let figures = comparison.figures().count();
-    let by_chance = figures as f64 * (1.0 - comparison.options.confidence);
-    if by_chance >= 1.0 {
-        notes.push(note(
-            "many-figures",
-            format!(
-                "{figures} figures are compared at {} % confidence: about {by_chance:.0} \
-                intervals miss one by chance alone",
-                comparison.options.confidence * 100.0
-            ),
-            "trust a verdict that holds for several sizes of a path more than a single one, or raise the confidence",
-        ));
-    }
-    let fewest = a.runs.iter().chain(&b.runs).map(|run| run.rounds.len()).min().unwrap_or(0);
-    if fewest < bootstrap::FEW_ROUNDS {
-        notes.push(note(
-            "few-rounds",
-            format!(
-                "a cell has only {fewest} rounds: how much rounds differ is hardly known, and \
-                intervals are wide or missing"
-            ),
-            "measure with --rounds 10 or more",
-        ));
-    }
-    let (ea, eb) = (&a.experiment, &b.experiment);
-    for (what, in_a, in_b) in [
-        ("workload", &ea.workload, &eb.workload),
-        ("cable", &ea.cable, &eb.cable),
-        ("cable detail", &ea.cable_detail, &eb.cable_detail),
-        ("CPUs", &cpus(ea), &cpus(eb)),
-        ("fault", &ea.fault.clone().unwrap_or_default(), &eb.fault.clone().unwrap_or_default()),
-        ("clock", &a.clock.source, &b.clock.source),
-        ("nearwire version", &a.nearwire_version, &b.nearwire_version),
-    ] {
-        if in_a != in_b {
-            let text = format!("the {what} differs: A has `{in_a}`, B has `{in_b}`");
-            notes.push(note("differs", text, "a verdict is about everything that differs, this too"));
-        }
-    }
-    notes
-}
-
-fn cpus(experiment: &crate::record::Experiment) -> String {
-    let name = |cpu: Option<u32>| cpu.map_or_else(|| "any".to_owned(), |cpu| cpu.to_string());
-    format!("{},{}", name(experiment.cpu_initiator), name(experiment.cpu_responder))
 }

@@ -1,7 +1,6 @@
 //! Values of settings against each other, within one experiment: its rounds took turns.
 
-use super::bootstrap::{self, Side};
-use super::{CellComparison, CompareOptions};
+use super::{CellComparison, CompareOptions, correction};
 use crate::record::{Cell, Record, Run};
 
 /// A cell under some values of settings against the same cell under others.
@@ -19,18 +18,15 @@ pub struct VariationComparison {
 pub fn compare_variations(record: &Record, options: CompareOptions) -> Vec<VariationComparison> {
     let mut firsts: Vec<&Run> = Vec::new();
     let mut comparisons = Vec::new();
-    for (index, run) in record.runs.iter().enumerate().filter(|(_, run)| !run.cell.variation.is_empty()) {
+    for run in record.runs.iter().filter(|run| !run.cell.variation.is_empty()) {
         let Some(first) = firsts.iter().find(|first| are_alike(&first.cell, &run.cell)) else {
             firsts.push(run);
             continue;
         };
-        let seed = options.seed.wrapping_add((index as u64) << 32);
-        let figure = |a: Side, b: Side, salt| bootstrap::figure(&a, &b, options, seed ^ salt);
-        let p50 = figure(Side::p50(first), Side::p50(run), 0);
-        let p99 = figure(Side::p99(first), Side::p99(run), 1);
-        let other = CellComparison { cell: run.cell.clone(), p50, p99 };
+        let other = CellComparison::new(first, run, options);
         comparisons.push(VariationComparison { first: first.cell.clone(), other });
     }
+    correction::confirm_all(comparisons.iter_mut().map(|comparison| &mut comparison.other), options.wrong());
     comparisons
 }
 

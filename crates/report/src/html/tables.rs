@@ -9,7 +9,8 @@ use super::svg::tick_label;
 use super::words::{micro, micro_number};
 use crate::compare::reading_text;
 use crate::record::{Quantile, Record, Run};
-use crate::render::units::{cell_name, count, quantile};
+use crate::render::units::{cell_name, count, quantile, quantile_us};
+use crate::statistics::is_lost;
 
 /// Titles of the figures table after the path.
 pub(super) const FIGURES: [&str; 12] =
@@ -34,8 +35,8 @@ pub(super) struct FigureRow {
 pub(super) fn figure_row(run: &Run) -> FigureRow {
     let plain = |text: String| Figure { text, tip: String::new() };
     let half = &run.half_rtt_ns;
-    let with_interval = |value_ns: Option<f64>, percent: f64| Figure {
-        text: micro_number(value_ns),
+    let with_interval = |percent: f64| Figure {
+        text: quantile_us(run, percent).replace('-', "–"),
         tip: quantile(run, percent).map(interval_words).unwrap_or_default(),
     };
     let slow = run.slow_events_per_second;
@@ -46,11 +47,11 @@ pub(super) fn figure_row(run: &Run) -> FigureRow {
             plain(count(run.samples)),
             plain(count(run.lost)),
             plain(micro_number(half.min)),
-            with_interval(half.p50, 50.0),
-            with_interval(half.p90, 90.0),
-            with_interval(half.p99, 99.0),
-            with_interval(half.p99_9, 99.9),
-            with_interval(half.p99_99, 99.99),
+            with_interval(50.0),
+            with_interval(90.0),
+            with_interval(99.0),
+            with_interval(99.9),
+            with_interval(99.99),
             plain(micro_number(half.max)),
             plain(slow.map_or_else(|| "–".to_owned(), |slow| format!("{slow:.0}"))),
             plain(micro_number(run.cpu_initiator_ns_per_message)),
@@ -61,6 +62,7 @@ pub(super) fn figure_row(run: &Run) -> FigureRow {
 
 fn interval_words(line: &Quantile) -> String {
     match (line.value_ns, line.low_ns, line.high_ns) {
+        _ if is_lost(line) => "so many messages were lost that this quantile is one of them".to_owned(),
         (None, ..) => format!("{} samples lie beyond, 10 are needed", line.support),
         (_, Some(low_ns), Some(high_ns)) => {
             format!("95 % interval {} to {}", micro(low_ns), micro(high_ns))

@@ -1,13 +1,14 @@
 //! Lines of `sockperf ping-pong` (version 3.7, client), for scripts that parse them.
 //!
-//! The text is the original's without its colours. Percentiles that the samples do not support are left out,
-//! where the original prints the maximum in their place; a `#` line says which. `Total Run` counts the warm-up,
+//! The text is the original's without its colours. Percentiles that the samples do not support, or that fall among the
+//! lost messages, are left out, where the original prints the maximum in their place; a `#` line says which. `Total Run` counts the warm-up,
 //! `Valid Duration` does not, as in the original.
 
 use std::fmt::Write as _;
 
 use super::units::{cell_comment, quantile};
 use crate::record::{Record, Run};
+use crate::statistics::is_lost;
 
 /// In the original's order, greatest first.
 const PERCENTILES: [f64; 8] = [99.999, 99.99, 99.9, 99.0, 90.0, 75.0, 50.0, 25.0];
@@ -72,12 +73,14 @@ fn write_latencies(out: &mut String, run: &Run) {
         run.samples as f64 / 100.0,
         us(max_ns),
     );
-    let mut unsupported = Vec::new();
+    let (mut unsupported, mut lost) = (Vec::new(), Vec::new());
     for percent in PERCENTILES {
-        match quantile(run, percent).and_then(|line| line.value_ns) {
+        let line = quantile(run, percent);
+        match line.and_then(|line| line.value_ns) {
             Some(value_ns) => {
                 let _ = writeln!(out, "sockperf: ---> percentile {percent:6.3} = {:8.3}", us(value_ns));
             }
+            None if line.is_some_and(is_lost) => lost.push(format!("{percent:.3}")),
             None => unsupported.push(format!("{percent:.3}")),
         }
     }
@@ -89,5 +92,8 @@ fn write_latencies(out: &mut String, run: &Run) {
             unsupported.join(", "),
             run.samples
         );
+    }
+    if !lost.is_empty() {
+        let _ = writeln!(out, "# percentile {} left out: it is that of a dropped message", lost.join(", "));
     }
 }

@@ -7,7 +7,7 @@ use comfy_table::{CellAlignment, Table};
 use super::load_lines::load_lines;
 use super::style::{Ink, by_size};
 use super::table_notes::{machine_lines, notes, verdict_lines};
-use super::units::{count, printable, us, variation};
+use super::units::{count, printable, quantile_us, us, variation};
 use crate::record::{Latency, Record, Run};
 
 /// How the table may look.
@@ -46,11 +46,11 @@ const COLUMNS: [Column; 24] = [
     Column { title: "samples", left: false, show: |run| count(run.samples) },
     Column { title: "lost", left: false, show: |run| count(run.lost) },
     Column { title: "min", left: false, show: |run| us(run.half_rtt_ns.min) },
-    Column { title: "p50", left: false, show: |run| us(run.half_rtt_ns.p50) },
-    Column { title: "p90", left: false, show: |run| us(run.half_rtt_ns.p90) },
-    Column { title: "p99", left: false, show: |run| us(run.half_rtt_ns.p99) },
-    Column { title: "p99.9", left: false, show: |run| us(run.half_rtt_ns.p99_9) },
-    Column { title: "p99.99", left: false, show: |run| us(run.half_rtt_ns.p99_99) },
+    Column { title: "p50", left: false, show: |run| quantile_us(run, 50.0) },
+    Column { title: "p90", left: false, show: |run| quantile_us(run, 90.0) },
+    Column { title: "p99", left: false, show: |run| quantile_us(run, 99.0) },
+    Column { title: "p99.9", left: false, show: |run| quantile_us(run, 99.9) },
+    Column { title: "p99.99", left: false, show: |run| quantile_us(run, 99.99) },
     Column { title: "max", left: false, show: |run| us(run.half_rtt_ns.max) },
     Column { title: "slow/s", left: false, show: |run| whole(run.slow_events_per_second) },
     Column { title: "CPU us/msg", left: false, show: |run| us(run.cpu_initiator_ns_per_message) },

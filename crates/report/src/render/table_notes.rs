@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use super::style::{Ink, by_size};
-use super::units::{cell_name, is_kernel_path, printable, time, us, variation, wrapped};
-use crate::compare::{CompareOptions, Figure, VariationComparison, compare_variations};
+use super::units::{cell_name, is_kernel_path, printable, quantile_us, time, us, variation, wrapped};
+use crate::compare::{CompareOptions, Figure, Quantity, VariationComparison, compare_variations, verdict_text};
 use crate::record::{Cell, Latency, Record, Run, Warning};
 
 /// For each size: the best path that avoids the kernel's stack against the kernel's best.
@@ -33,12 +33,22 @@ pub(super) fn verdict_lines(record: &Record) -> Vec<String> {
     }
     lines.extend(record.runs.iter().filter_map(forwarder_line));
     lines.extend(variation_lines(record));
-    let unsupported = |run: &Run| {
-        let half = &run.half_rtt_ns;
-        [half.p50, half.p99, half.p99_9, half.p99_99].iter().any(Option::is_none)
-    };
-    if record.experiment.latency != Latency::None && record.runs.iter().any(unsupported) {
+    if record.experiment.latency != Latency::None {
+        lines.extend(legend(record));
+    }
+    lines
+}
+
+/// What stands in the table in place of a quantile.
+fn legend(record: &Record) -> Vec<String> {
+    const SHOWN: [f64; 5] = [50.0, 90.0, 99.0, 99.9, 99.99];
+    let shows = |text: &str| record.runs.iter().any(|run| SHOWN.iter().any(|&p| quantile_us(run, p) == text));
+    let mut lines = Vec::new();
+    if shows("-") {
         lines.push("-: fewer than 10 samples lie beyond; measure longer to see it".to_owned());
+    }
+    if shows("lost") {
+        lines.push("lost: so many messages were lost that this quantile is one of them".to_owned());
     }
     lines
 }
@@ -48,18 +58,36 @@ fn variation_lines(record: &Record) -> Vec<String> {
     let comparisons = compare_variations(record, CompareOptions::default());
     let line = |VariationComparison { first, other }: &VariationComparison| {
         let cell = Cell { variation: BTreeMap::new(), ..first.clone() };
-        let of_figure = |(name, figure): (&str, &Option<Figure>)| match figure {
-            Some(figure) => {
-                let Figure { ratio, low, high, .. } = figure;
-                format!("{name} {ratio:.3} x ({low:.3}..{high:.3}), {}", figure.verdict.words())
-            }
-            None => format!("{name} -, too few samples a round"),
-        };
-        let figures = [("p50", &other.p50), ("p99", &other.p99)].map(of_figure).join("; ");
+        let figures = [Quantity::P50, Quantity::P99].map(|quantity| figure_text(quantity, other.figure(quantity)));
+        let others = other.figures.iter().filter(|figure| !matches!(figure.quantity, Quantity::P50 | Quantity::P99));
+        let told = others.filter(|figure| figure.verdict.is_difference());
+        let told = told.map(|figure| figure_text(figure.quantity, Some(figure)));
+        let figures = figures.into_iter().chain(told).collect::<Vec<_>>().join("; ");
         let (one, other) = (variation(&other.cell), variation(first));
         format!("{} {} B, {one} against {other}: {figures}", cell_name(&cell), cell.size_bytes)
     };
-    comparisons.iter().map(line).collect()
+    let mut lines: Vec<String> = comparisons.iter().map(line).collect();
+    let mut figures = comparisons.iter().flat_map(|comparison| &comparison.other.figures);
+    if figures.any(Figure::is_only_alone) {
+        lines.push("(alone): a difference of this figure, which does not count among all figures together".to_owned());
+    }
+    lines
+}
+
+/// One figure of a variation: `p50 1.300 x (1.281..1.320), SLOWER`.
+fn figure_text(quantity: Quantity, figure: Option<&Figure>) -> String {
+    let name = quantity.name();
+    match figure {
+        None => format!("{name} -, too few samples a round"),
+        Some(figure) if quantity == Quantity::Loss => {
+            format!("{name} {:.3} % after {:.3} %, {}", figure.b, figure.a, verdict_text(figure))
+        }
+        Some(figure) if figure.is_lost() => format!("{name} {}", verdict_text(figure)),
+        Some(figure) => {
+            let interval = figure.interval.map(|(low, high)| format!(" ({low:.3}..{high:.3})")).unwrap_or_default();
+            format!("{name} {:.3} x{interval}, {}", figure.change, verdict_text(figure))
+        }
+    }
 }
 
 fn forwarder_line(run: &Run) -> Option<String> {

@@ -1,6 +1,7 @@
 //! Numbers and names as people read them.
 
 use crate::record::{Cell, Quantile, Run};
+use crate::statistics::is_lost;
 
 /// Nanoseconds as microseconds: two decimals below 100 us, none above; `-` when unsupported.
 #[must_use]
@@ -77,6 +78,15 @@ pub fn is_kernel_path(path: &str) -> bool {
 #[must_use]
 pub fn quantile(run: &Run, percent: f64) -> Option<&Quantile> {
     run.quantiles.iter().find(|line| (line.percent - percent).abs() < 1e-9)
+}
+
+/// A quantile of a run as tables have it: microseconds, `lost` when it falls among the lost messages, `-` when too few
+/// messages support it.
+pub(crate) fn quantile_us(run: &Run, percent: f64) -> String {
+    match quantile(run, percent) {
+        Some(line) if is_lost(line) => "lost".to_owned(),
+        line => us(line.and_then(|line| line.value_ns)),
+    }
 }
 
 /// The comment line that parts the cells in formats that know only one: `# udp/spin size 64`.

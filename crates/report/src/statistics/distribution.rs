@@ -6,7 +6,7 @@ use super::moments::Moments;
 use super::quantiles::{Ranked, table};
 use super::rank::{LEAST_SUPPORT, quantile_rank, support};
 use super::spread::wider;
-use super::store::{Every, Folded, Spreads};
+use super::store::{BlockSize, Every, Folded, Spreads};
 use super::trend;
 use crate::record::{Block, HalfRtt, Latency, Quantile, Warning};
 
@@ -19,7 +19,7 @@ const LEAST_BLOCK: usize = 20;
 /// Rounds below which blocks stand in for rounds when looking for a drift.
 const ROUNDS_FOR_TREND: usize = 5;
 
-/// Collects the round trips of one cell.
+/// Collects the round trips of one cell, and how many messages were lost.
 ///
 /// Keeps every sample, in order, up to a limit; beyond it everything goes into a histogram with three
 /// significant digits and memory stays constant.
@@ -28,6 +28,7 @@ pub struct Distribution {
     latency: Latency,
     exact_limit: usize,
     store: Store,
+    lost: u64,
     moments: Moments,
     round_medians_ns: Vec<f64>,
     block_medians_ns: Vec<f64>,
@@ -42,9 +43,9 @@ enum Store {
 /// What one round says by itself.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct RoundFigures {
-    /// Median half round trip; `None` when unsupported.
+    /// Median half round trip; `None` when unsupported or among the lost messages.
     pub p50_ns: Option<f64>,
-    /// 99 % half round trip; `None` when unsupported.
+    /// 99 % half round trip; `None` when unsupported or among the lost messages.
     pub p99_ns: Option<f64>,
     /// Up to ten consecutive blocks of equal size (the last takes the remainder), at least 20 samples each.
     pub blocks: Vec<Block>,
@@ -55,11 +56,11 @@ pub struct RoundFigures {
 pub struct Summary {
     /// Round trips counted.
     pub samples: u64,
-    /// Headline quantiles of half round trips.
+    /// Headline quantiles of half round trips; lost messages rank above all others.
     pub half_rtt_ns: HalfRtt,
     /// All quantiles of half round trips with intervals.
     pub quantiles: Vec<Quantile>,
-    /// Mean of half round trips.
+    /// Mean of half round trips; like the standard deviation, of messages that came back.
     pub mean_ns: Option<f64>,
     /// Standard deviation of half round trips.
     pub standard_deviation_ns: Option<f64>,
@@ -83,6 +84,7 @@ impl Distribution {
             latency,
             exact_limit,
             store: Store::Every(Every::default()),
+            lost: 0,
             moments: Moments::default(),
             round_medians_ns: Vec::new(),
             block_medians_ns: Vec::new(),
@@ -104,13 +106,22 @@ impl Distribution {
         self.len() == 0
     }
 
-    /// Adds a round's round trips, in the order in which they were measured.
-    pub fn record_round(&mut self, rtt_ns: &[u32]) -> RoundFigures {
+    /// Messages that did not come back.
+    #[must_use]
+    pub const fn lost(&self) -> u64 {
+        self.lost
+    }
+
+    /// Adds a round's round trips, in the order in which they were measured, and how many more messages were lost.
+    ///
+    /// Where in the round they were lost is not known: each block has an equal share of them.
+    pub fn record_round(&mut self, rtt_ns: &[u32], lost: u64) -> RoundFigures {
+        self.lost += lost;
         for &sample in rtt_ns {
             self.moments.add(f64::from(sample) / self.latency.parts_of_rtt());
         }
-        let sizes = block_sizes(rtt_ns.len());
-        let figures = figures_of_round(rtt_ns, &sizes, self.latency.parts_of_rtt());
+        let sizes = block_sizes(rtt_ns.len(), lost);
+        let figures = figures_of_round(rtt_ns, lost, &sizes, self.latency.parts_of_rtt());
         self.round_medians_ns.extend(figures.p50_ns);
         self.block_medians_ns.extend(figures.blocks.iter().map(|block| block.p50_ns));
         match &mut self.store {
@@ -119,7 +130,7 @@ impl Distribution {
                 every.rounds.push(sizes);
             }
             Store::Every(every) => {
-                let mut folded = every.fold(rtt_ns);
+                let mut folded = every.fold(rtt_ns, lost);
                 folded.add_round(rtt_ns, &sizes);
                 self.store = Store::Folded(Box::new(folded));
             }
@@ -136,9 +147,9 @@ impl Distribution {
             Store::Every(every) => {
                 let (sorted_ns, spreads) = every.sorted();
                 let sorted = sorted_ns.as_slice();
-                (quantiles(&sorted, &spreads, parts), slow_among(sorted))
+                (quantiles(&sorted, self.lost, &spreads, parts), slow_among(sorted))
             }
-            Store::Folded(folded) => (quantiles(&**folded, folded.spreads(), parts), slow_in(folded)),
+            Store::Folded(folded) => (quantiles(&**folded, self.lost, folded.spreads(), parts), slow_in(folded)),
         };
         Summary {
             samples: self.len(),
@@ -170,7 +181,7 @@ impl Distribution {
         } else if let Some(found) = two_peaks() {
             warnings.push(doubts::two_peaks(found));
         }
-        warnings.extend(doubts::too_few(self.len()));
+        warnings.extend(doubts::too_few(self.len() + self.lost));
         warnings
     }
 
@@ -189,46 +200,51 @@ impl Distribution {
     }
 }
 
-fn quantiles(source: &impl Ranked, spreads: &Spreads, parts_of_rtt: f64) -> Vec<Quantile> {
-    table(source, parts_of_rtt, |index| wider(&spreads.blocks[index], &spreads.rounds[index]))
+fn quantiles(source: &impl Ranked, lost: u64, spreads: &Spreads, parts_of_rtt: f64) -> Vec<Quantile> {
+    table(source, lost, parts_of_rtt, |index| wider(&spreads.blocks[index], &spreads.rounds[index]))
 }
 
-/// Sizes of the consecutive blocks of a round; they add up to `samples`.
-fn block_sizes(samples: usize) -> Vec<usize> {
-    if samples == 0 {
+/// The consecutive blocks of a round; they add up to its samples and to its lost messages.
+fn block_sizes(samples: usize, lost: u64) -> Vec<BlockSize> {
+    if samples == 0 && lost == 0 {
         return Vec::new();
     }
-    let blocks = (samples / LEAST_BLOCK).clamp(1, MOST_BLOCKS);
-    let mut sizes = vec![samples / blocks; blocks];
-    sizes[blocks - 1] += samples % blocks;
-    sizes
+    let count = (samples / LEAST_BLOCK).clamp(1, MOST_BLOCKS);
+    let lost_before = |block: usize| (u128::from(lost) * block as u128 / count as u128) as u64;
+    let size = |block| BlockSize { samples: samples / count, lost: lost_before(block + 1) - lost_before(block) };
+    let mut blocks: Vec<BlockSize> = (0..count).map(size).collect();
+    blocks[count - 1].samples += samples % count;
+    blocks
 }
 
-fn figures_of_round(rtt_ns: &[u32], block_sizes: &[usize], parts_of_rtt: f64) -> RoundFigures {
+fn figures_of_round(rtt_ns: &[u32], lost: u64, block_sizes: &[BlockSize], parts_of_rtt: f64) -> RoundFigures {
     let mut scratch = rtt_ns.to_vec();
-    let p50_ns = quantile(&mut scratch, 50.0, parts_of_rtt);
-    let p99_ns = quantile(&mut scratch, 99.0, parts_of_rtt);
+    let p50_ns = quantile(&mut scratch, lost, 50.0, parts_of_rtt);
+    let p99_ns = quantile(&mut scratch, lost, 99.0, parts_of_rtt);
     let mut blocks = Vec::with_capacity(block_sizes.len());
     let mut rest = rtt_ns;
-    for &size in block_sizes {
-        let (block, after) = rest.split_at(size);
+    for size in block_sizes {
+        let (block, after) = rest.split_at(size.samples);
         rest = after;
         let mut scratch = block.to_vec();
-        if let Some(p50_ns) = quantile(&mut scratch, 50.0, parts_of_rtt) {
-            let p99_ns = quantile(&mut scratch, 99.0, parts_of_rtt);
-            blocks.push(Block { samples: size as u64, p50_ns, p99_ns });
+        if let Some(p50_ns) = quantile(&mut scratch, size.lost, 50.0, parts_of_rtt) {
+            let p99_ns = quantile(&mut scratch, size.lost, 99.0, parts_of_rtt);
+            blocks.push(Block { samples: size.samples as u64, p50_ns, p99_ns });
         }
     }
     RoundFigures { p50_ns, p99_ns, blocks }
 }
 
-/// One supported quantile; reorders `rtt_ns`.
-fn quantile(rtt_ns: &mut [u32], percent: f64, parts_of_rtt: f64) -> Option<f64> {
-    let samples = rtt_ns.len() as u64;
-    if support(samples, percent) < LEAST_SUPPORT {
+/// One supported quantile, `lost` more of which rank above them; reorders `rtt_ns`.
+fn quantile(rtt_ns: &mut [u32], lost: u64, percent: f64, parts_of_rtt: f64) -> Option<f64> {
+    let sent = rtt_ns.len() as u64 + lost;
+    if support(sent, percent) < LEAST_SUPPORT {
         return None;
     }
-    let index = quantile_rank(samples, percent) as usize - 1;
+    let index = quantile_rank(sent, percent) as usize - 1;
+    if index >= rtt_ns.len() {
+        return None;
+    }
     let (_, &mut value, _) = rtt_ns.select_nth_unstable(index);
     Some(f64::from(value) / parts_of_rtt)
 }

@@ -55,9 +55,9 @@ pub(super) fn two_peaks(modes: TwoModes) -> Warning {
     warning("bimodal", text, advice)
 }
 
-pub(super) fn too_few(samples: u64) -> Option<Warning> {
-    (samples < FEW_SAMPLES).then(|| {
-        let text = format!("{samples} samples cannot support p99, which needs {FEW_SAMPLES}");
+pub(super) fn too_few(sent: u64) -> Option<Warning> {
+    (sent < FEW_SAMPLES).then(|| {
+        let text = format!("{sent} messages cannot support p99, which needs {FEW_SAMPLES}");
         warning("few-samples", text, "measure longer: raise --time or --count")
     })
 }
@@ -77,7 +77,11 @@ pub fn doubts(run: &Run) -> Vec<Warning> {
         let advice = "check that the far end runs, that the path reaches it, and that no filter drops the traffic";
         warnings.push(warning("all-lost", text, advice));
     } else if run.lost > 0 {
-        let text = format!("{} of {sent} messages were lost{}; no figure has them", run.lost, share(run.lost));
+        let text = format!(
+            "{} of {sent} messages were lost{}; quantiles rank them above all others",
+            run.lost,
+            share(run.lost)
+        );
         let advice = "find the drop counter that rises, or raise the timeout";
         warnings.push(warning("loss", text, advice));
     }

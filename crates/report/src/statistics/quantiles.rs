@@ -14,6 +14,7 @@ pub const PERCENTS: [f64; 55] = [
 
 /// What a table of quantiles is read from: the value at a rank from 1 to the number of samples.
 pub(super) trait Ranked {
+    /// Values that were measured.
     fn samples(&self) -> u64;
     /// Values in nanoseconds at ascending `ranks`.
     fn values_at_ns(&self, ranks: &[u64]) -> Vec<f64>;
@@ -35,15 +36,23 @@ impl<T: Copy + Into<u64>> Ranked for &[T] {
 pub fn quantiles_of<T: Copy + Ord + Into<u64>>(values_ns: &mut [T]) -> Vec<Quantile> {
     values_ns.sort_unstable();
     let values: &[T] = values_ns;
-    table(&values, 1.0, |_| NORMAL_95)
+    table(&values, 0, 1.0, |_| NORMAL_95)
 }
 
-/// Quantiles at [`PERCENTS`]; each value is divided by `divisor`. `deviations` gives the half-width of the
-/// interval of the percent at an index, in binomial standard deviations.
-pub(super) fn table(source: &impl Ranked, divisor: f64, deviations: impl Fn(usize) -> f64) -> Vec<Quantile> {
-    let samples = source.samples();
+/// True for a quantile that enough messages support and that falls among the lost ones: it has no value, and measuring
+/// longer does not give it one.
+#[must_use]
+pub fn is_lost(line: &Quantile) -> bool {
+    line.value_ns.is_none() && line.support >= LEAST_SUPPORT
+}
+
+/// Quantiles at [`PERCENTS`] of the source's values and of `lost` more that are greater than all of them; each value
+/// is divided by `divisor`. `deviations` gives the half-width of the interval of the percent at an index, in binomial
+/// standard deviations.
+pub(super) fn table(source: &impl Ranked, lost: u64, divisor: f64, deviations: impl Fn(usize) -> f64) -> Vec<Quantile> {
+    let counts = Counts { samples: source.samples(), lost };
     let plans: Vec<Plan> =
-        PERCENTS.iter().enumerate().map(|(index, &percent)| Plan::new(samples, percent, deviations(index))).collect();
+        PERCENTS.iter().enumerate().map(|(index, &percent)| Plan::new(counts, percent, deviations(index))).collect();
     let mut ranks: Vec<u64> = plans.iter().flat_map(Plan::ranks).collect();
     ranks.sort_unstable();
     ranks.dedup();
@@ -64,7 +73,14 @@ pub(super) fn table(source: &impl Ranked, divisor: f64, deviations: impl Fn(usiz
         .collect()
 }
 
-/// The ranks that one line of the table needs.
+/// How many messages came back, and how many did not.
+#[derive(Clone, Copy)]
+struct Counts {
+    samples: u64,
+    lost: u64,
+}
+
+/// The ranks that one line of the table needs; all of them are ranks of values that were measured.
 struct Plan {
     percent: f64,
     value: Option<u64>,
@@ -74,14 +90,20 @@ struct Plan {
 }
 
 impl Plan {
-    fn new(samples: u64, percent: f64, deviations: f64) -> Self {
-        let support = support(samples, percent);
-        let rank = quantile_rank(samples, percent);
+    fn new(counts: Counts, percent: f64, deviations: f64) -> Self {
+        let Counts { samples, lost } = counts;
+        let sent = samples + lost;
+        let support = support(sent, percent);
         // Least and greatest are facts about the samples, not estimates of anything: no interval.
-        let extreme = percent <= 0.0 || percent >= 100.0;
-        let shown = samples > 0 && (extreme || support >= LEAST_SUPPORT);
-        let (low, high) = if shown && !extreme { interval_ranks(samples, percent, deviations) } else { (None, None) };
-        Self { percent, value: shown.then_some(rank), low, high, support }
+        if percent <= 0.0 || percent >= 100.0 {
+            let rank = if percent <= 0.0 { 1 } else { samples };
+            return Self { percent, value: (samples > 0).then_some(rank), low: None, high: None, support };
+        }
+        let rank = quantile_rank(sent, percent);
+        let is_shown = support >= LEAST_SUPPORT && rank <= samples;
+        let (low, high) = if is_shown { interval_ranks(sent, percent, deviations) } else { (None, None) };
+        let value = is_shown.then_some(rank);
+        Self { percent, value, low, high: high.filter(|&rank| rank <= samples), support }
     }
 
     fn ranks(&self) -> impl Iterator<Item = u64> + use<> {

@@ -11,12 +11,19 @@ const LONGEST_NS: u64 = 60_000_000_000;
 /// Significant digits of the histogram: values are kept to 0.1 %.
 const DIGITS: u8 = 3;
 
+/// One block of a round: so many round trips, and its share of the round's lost messages.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct BlockSize {
+    pub(super) samples: usize,
+    pub(super) lost: u64,
+}
+
 /// Round trips in arrival order, cut into rounds of blocks.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Every {
     pub(super) rtt_ns: Vec<u32>,
-    /// Block sizes of each round; they add up to the samples.
-    pub(super) rounds: Vec<Vec<usize>>,
+    /// The blocks of each round; they add up to the samples and to the lost messages.
+    pub(super) rounds: Vec<Vec<BlockSize>>,
 }
 
 /// Constant memory for any number of round trips.
@@ -38,12 +45,12 @@ pub(super) struct Spreads {
 }
 
 impl Spreads {
-    /// Thresholds at the quantiles of `sorted_ns`.
-    pub(super) fn at_quantiles_of(sorted_ns: &[u32]) -> Self {
-        let samples = sorted_ns.len() as u64;
+    /// Thresholds at the quantiles of `sorted_ns` and of `lost` messages above them.
+    pub(super) fn at_quantiles_of(sorted_ns: &[u32], lost: u64) -> Self {
+        let sent = sorted_ns.len() as u64 + lost;
         let at = |&percent: &f64| {
-            let rank = quantile_rank(samples, percent);
-            rank.checked_sub(1).map_or(0, |index| sorted_ns[index as usize])
+            let rank = quantile_rank(sent, percent);
+            rank.checked_sub(1).map_or(0, |index| sorted_ns.get(index as usize).copied().unwrap_or(u32::MAX))
         };
         Self {
             thresholds_ns: PERCENTS.iter().map(at).collect(),
@@ -52,21 +59,23 @@ impl Spreads {
         }
     }
 
-    /// Counts one round, cut into blocks of the given sizes.
-    pub(super) fn add_round(&mut self, rtt_ns: &[u32], block_sizes: &[usize]) {
+    /// Counts one round, cut into these blocks. A lost message is beyond every threshold.
+    pub(super) fn add_round(&mut self, rtt_ns: &[u32], blocks: &[BlockSize]) {
         let mut of_round = vec![0u64; PERCENTS.len()];
+        let mut sent = 0;
         let mut rest = rtt_ns;
-        for &size in block_sizes {
-            let (block, after) = rest.split_at(size.min(rest.len()));
+        for size in blocks {
+            let (block, after) = rest.split_at(size.samples.min(rest.len()));
             rest = after;
-            let beyond = self.beyond(block);
-            for (index, &count) in beyond.iter().enumerate() {
-                self.blocks[index].add(block.len() as u64, count);
-                of_round[index] += count;
+            let sent_in_block = block.len() as u64 + size.lost;
+            sent += sent_in_block;
+            for (index, &count) in self.beyond(block).iter().enumerate() {
+                self.blocks[index].add(sent_in_block, count + size.lost);
+                of_round[index] += count + size.lost;
             }
         }
         for (index, &count) in of_round.iter().enumerate() {
-            self.rounds[index].add(rtt_ns.len() as u64, count);
+            self.rounds[index].add(sent, count);
         }
     }
 
@@ -92,24 +101,31 @@ impl Every {
     pub(super) fn sorted(&self) -> (Vec<u32>, Spreads) {
         let mut sorted_ns = self.rtt_ns.clone();
         sorted_ns.sort_unstable();
-        let mut spreads = Spreads::at_quantiles_of(&sorted_ns);
+        let mut spreads = Spreads::at_quantiles_of(&sorted_ns, self.lost());
         let mut rest = self.rtt_ns.as_slice();
-        for sizes in &self.rounds {
-            let (round, after) = rest.split_at(sizes.iter().sum());
+        for blocks in &self.rounds {
+            let (round, after) = rest.split_at(blocks.iter().map(|block| block.samples).sum());
             rest = after;
-            spreads.add_round(round, sizes);
+            spreads.add_round(round, blocks);
         }
         (sorted_ns, spreads)
     }
 
-    /// A histogram of the samples. When there are none yet, `next_ns` sets the thresholds of the dispersion
-    /// (it is not counted: the caller adds it as the next round).
-    pub(super) fn fold(&self, next_ns: &[u32]) -> Folded {
+    fn lost(&self) -> u64 {
+        self.rounds.iter().flatten().map(|block| block.lost).sum()
+    }
+
+    /// A histogram of the samples. When there are none yet, the next round sets the thresholds of the dispersion
+    /// (it is not counted: the caller adds it).
+    pub(super) fn fold(&self, next_ns: &[u32], next_lost: u64) -> Folded {
         let (sorted_ns, mut spreads) = self.sorted();
         if sorted_ns.is_empty() {
             let mut next_ns = next_ns.to_vec();
             next_ns.sort_unstable();
-            spreads = Spreads::at_quantiles_of(&next_ns);
+            spreads = Spreads::at_quantiles_of(&next_ns, self.lost() + next_lost);
+            for blocks in &self.rounds {
+                spreads.add_round(&[], blocks);
+            }
         }
         let histogram = Histogram::new_with_bounds(1, LONGEST_NS, DIGITS)
             .expect("bounds and digits are constants that hdrhistogram accepts");
@@ -122,11 +138,11 @@ impl Every {
 }
 
 impl Folded {
-    pub(super) fn add_round(&mut self, rtt_ns: &[u32], block_sizes: &[usize]) {
+    pub(super) fn add_round(&mut self, rtt_ns: &[u32], blocks: &[BlockSize]) {
         for &sample in rtt_ns {
             self.count(sample);
         }
-        self.spreads.add_round(rtt_ns, block_sizes);
+        self.spreads.add_round(rtt_ns, blocks);
     }
 
     fn count(&mut self, rtt_ns: u32) {

@@ -65,7 +65,7 @@ fn fraction(a: f64, b: f64, x: f64) -> f64 {
 }
 
 /// Logarithm of the gamma function (Lanczos, g = 5, within 2e-10).
-fn ln_gamma(x: f64) -> f64 {
+pub(crate) fn ln_gamma(x: f64) -> f64 {
     const TERMS: [f64; 6] = [
         76.180_091_729_471_46,
         -86.505_320_329_416_77,

@@ -2,6 +2,8 @@
 //! look at its renderings. Nothing in it was measured.
 #![allow(dead_code, reason = "each test file uses the part it needs")]
 
+pub mod compared;
+
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
@@ -171,7 +173,10 @@ fn run(kind: &Kind, size_bytes: u32, seed: u64) -> Run {
         let level = half_rtt_ns * (1.0 + drift + 0.006 * random.normal());
         let rtt_ns = round_trips(&mut random, level, tick_every.max(2.0), per_round);
         let duration_ns = rtt_ns.iter().map(|&rtt| u64::from(rtt)).sum();
-        let figures = all.record_round(&rtt_ns);
+        let figures = all.record_round(&rtt_ns, 0);
+        // Above and below the run's figure, by a few thousandths.
+        let cpu_ns = if half_rtt_ns < 10_000.0 { half_rtt_ns * 2.0 } else { 6_400.0 };
+        let cpu_ns = cpu_ns * (1.0 + 0.002 * (f64::from(index * 7 % 10) - 4.5));
         let disturbed = index == 6 && kind.path == "tcp/spin" && size_bytes == 64;
         rounds.push(Round {
             index,
@@ -190,6 +195,8 @@ fn run(kind: &Kind, size_bytes: u32, seed: u64) -> Run {
             involuntary_switches: 2,
             responder_voluntary_switches: 0,
             responder_involuntary_switches: 1,
+            cpu_initiator_ns_per_message: Some(cpu_ns),
+            cpu_responder_ns_per_message: Some(cpu_ns),
             cache_line_ns: Some(61.0),
             marks: if disturbed { vec!["steal".to_owned()] } else { Vec::new() },
         });
@@ -269,4 +276,14 @@ fn environment() -> Environment {
     let mut responder = initiator.clone();
     responder.insert("net.core.busy_read".to_owned(), value("50"));
     Environment { initiator, responder }
+}
+
+/// The record without its runs.
+pub fn without_runs() -> Record {
+    Record { runs: Vec::new(), ..sample_record() }
+}
+
+/// One run of the record.
+pub fn small_run() -> Run {
+    sample_record().runs.swap_remove(0)
 }
