@@ -192,7 +192,7 @@ impl CellOutcome {
             duplicated: totals.duplicated,
             reordered: totals.reordered,
             corrupted: totals.corrupted,
-            half_rtt_ns: summary.half_rtt_ns,
+            latency_ns: summary.latency_ns,
             quantiles: summary.quantiles,
             mean_ns: summary.mean_ns,
             standard_deviation_ns: summary.standard_deviation_ns,

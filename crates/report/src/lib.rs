@@ -3,7 +3,7 @@
 //! This crate knows no sockets and no clocks. Round trips come in as nanoseconds, records and text go out:
 //!
 //! ```text
-//! round trips -> statistics::Distribution -> record::Record -> json (file, schema/record-v1.schema.json)
+//! round trips -> statistics::Distribution -> record::Record -> json (file, schema/record-v2.schema.json)
 //!                                                           -> render (terminal, other tools' formats)
 //!                                                           -> html (one self-contained page)
 //!                                            two records    -> compare (verdict per cell)

@@ -64,6 +64,6 @@ fn is_carried(run: &Run) -> bool {
 
 /// Of runs by rising rate.
 fn knee<'a>(runs: &[&'a Run]) -> Option<&'a Run> {
-    let least_ns = runs.first()?.half_rtt_ns.p99?;
-    runs.iter().take_while(|run| run.half_rtt_ns.p99.is_some_and(|ns| ns <= least_ns * KNEE)).last().copied()
+    let least_ns = runs.first()?.latency_ns.p99?;
+    runs.iter().take_while(|run| run.latency_ns.p99.is_some_and(|ns| ns <= least_ns * KNEE)).last().copied()
 }

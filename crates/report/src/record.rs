@@ -1,7 +1,7 @@
 //! The record: one experiment's result, as it is written to JSON and read back.
 //!
 //! A record explains itself: what was asked for, on which machine, with which clock, what came out and what
-//! to doubt. Every latency in it is half a round trip in nanoseconds unless its name says otherwise; a figure
+//! to doubt. Every latency of a run is what [`Experiment::latency`] says, in nanoseconds; a figure
 //! that the sample count cannot support is `null`.
 
 use std::collections::BTreeMap;
@@ -218,12 +218,13 @@ pub struct Run {
     pub corrupted: u64,
     /// The headline quantiles of all messages sent, lost ones above all others; null where fewer than ten lie beyond,
     /// or where the quantile is that of a lost message.
-    pub half_rtt_ns: HalfRtt,
+    #[serde(alias = "half_rtt_ns")]
+    pub latency_ns: Headline,
     /// All quantiles with intervals, ascending.
     pub quantiles: Vec<Quantile>,
-    /// Mean of half round trips.
+    /// Mean of the latencies.
     pub mean_ns: Option<f64>,
-    /// Standard deviation of half round trips (Welford).
+    /// Standard deviation of the latencies (Welford).
     pub standard_deviation_ns: Option<f64>,
     /// Round trips a second that took at least 10 us longer than the median one.
     pub slow_events_per_second: Option<f64>,
@@ -282,9 +283,9 @@ impl Run {
     }
 }
 
-/// The headline quantiles of half round trips, in nanoseconds.
+/// The headline quantiles, in nanoseconds.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
-pub struct HalfRtt {
+pub struct Headline {
     /// Least; null without samples.
     pub min: Option<f64>,
     /// Median.
@@ -344,9 +345,9 @@ pub struct Round {
     /// Messages lost in the round.
     #[serde(deserialize_with = "exact")]
     pub lost: u64,
-    /// Half round trips, ns; null when unsupported or among the lost messages.
+    /// Latency, ns; null when unsupported or among the lost messages.
     pub p50_ns: Option<f64>,
-    /// Half round trips, ns; null when unsupported or among the lost messages.
+    /// Latency, ns; null when unsupported or among the lost messages.
     pub p99_ns: Option<f64>,
     /// Consecutive blocks of the round, for the block bootstrap.
     pub blocks: Vec<Block>,
@@ -378,9 +379,9 @@ pub struct Block {
     /// Samples in it.
     #[serde(deserialize_with = "exact")]
     pub samples: u64,
-    /// Median half round trip, ns.
+    /// Median latency, ns.
     pub p50_ns: f64,
-    /// 99 % half round trip, ns; null when unsupported or among the block's share of the lost messages.
+    /// 99 % latency, ns; null when unsupported or among the block's share of the lost messages.
     pub p99_ns: Option<f64>,
 }
 

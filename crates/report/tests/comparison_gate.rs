@@ -159,7 +159,7 @@ fn cell_that_is_answered_on_one_side_only_is_a_difference() {
     let mut silent = answered.clone();
     let run = &mut silent.runs[0];
     (run.samples, run.lost) = (0, 1_000);
-    (run.half_rtt_ns, run.mean_ns) = (Default::default(), None);
+    (run.latency_ns, run.mean_ns) = (Default::default(), None);
     run.quantiles.clear();
     run.rounds.clear();
     let found = compare(&answered, &silent, OPTIONS);

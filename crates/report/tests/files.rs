@@ -62,8 +62,29 @@ fn newer_version_names_the_program_to_use() {
 
 #[test]
 fn newer_version_with_other_fields_is_newer_and_not_damaged() {
-    let text = r#"{"schema": "nearwire-record", "schema_version": 2, "measurements": {}}"#;
+    let text = r#"{"schema": "nearwire-record", "schema_version": 3, "measurements": {}}"#;
     assert!(matches!(refused(text), ReadError::Newer { .. }));
+}
+
+/// Version 1 had half round trips only, in a field of that name, and no rates.
+#[test]
+fn record_of_version_1_is_read() {
+    let record = common::forward_record();
+    let mut old = serde_json::to_value(&record).unwrap();
+    old["schema_version"] = 1.into();
+    let experiment = old["experiment"].as_object_mut().unwrap();
+    assert!(experiment.remove("latency").is_some() && experiment.remove("arrivals").is_some());
+    for run in old["runs"].as_array_mut().unwrap() {
+        let run = run.as_object_mut().unwrap();
+        let latency = run.remove("latency_ns").unwrap();
+        run.insert("half_rtt_ns".to_owned(), latency);
+        assert!(["rate_per_second", "metrics", "invalid"].iter().all(|name| run.remove(*name).is_some()));
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("old.json");
+    std::fs::write(&path, old.to_string()).unwrap();
+    let read = read_record(&path).unwrap();
+    assert_eq!((read.runs, read.experiment), (record.runs, record.experiment));
 }
 
 #[test]

@@ -29,7 +29,7 @@ fn all_lost() -> Record {
     let mut nothing = Distribution::new(0);
     nothing.record_round(&[], run.lost);
     let summary = nothing.summary(0);
-    (run.half_rtt_ns, run.quantiles) = (summary.half_rtt_ns, summary.quantiles);
+    (run.latency_ns, run.quantiles) = (summary.latency_ns, summary.quantiles);
     (run.mean_ns, run.standard_deviation_ns, run.slow_events_per_second) = (None, None, None);
     run.rounds.clear();
     run.warnings = nearwire_report::statistics::doubts(run);
@@ -103,7 +103,7 @@ fn partly_lost() -> Record {
     }
     let summary = most.summary(1_000_000);
     (run.samples, run.lost) = (summary.samples, most.lost());
-    (run.half_rtt_ns, run.quantiles) = (summary.half_rtt_ns, summary.quantiles);
+    (run.latency_ns, run.quantiles) = (summary.latency_ns, summary.quantiles);
     run.rounds.clear();
     run.warnings = nearwire_report::statistics::doubts(run);
     record
@@ -177,4 +177,41 @@ fn text_from_a_record_cannot_steer_the_terminal() {
     record.clock.reason = "\u{1b}[2J".to_owned();
     record.runs[0].cell.path = "udp/\u{1b}[31m".to_owned();
     assert!(!render(&record, Format::Table).unwrap().contains('\u{1b}'));
+}
+
+#[test]
+fn load_as_table_says_what_is_carried() {
+    let table = render_table(&common::load_record(), TableOptions { width: 140, colour: false });
+    insta::assert_snapshot!(table);
+}
+
+#[test]
+fn load_as_csv_has_its_rates_and_metrics() {
+    let csv = render(&common::load_record(), Format::Csv).unwrap();
+    let (header, rows) = csv.split_once('\n').unwrap();
+    assert!(header.contains(",response_time_p50_ns,") && !header.contains("half_rtt"), "{header}");
+    assert!(
+        header.ends_with(
+            "rate_per_second,arrivals,invalid,answered_rate_per_second,lateness_p99_ns,outstanding_most_messages"
+        ),
+        "{header}"
+    );
+    assert!(rows.lines().next().unwrap().ends_with(",10000,poisson,,10000,850,3"), "{rows}");
+}
+
+#[test]
+fn load_in_the_format_of_a_ping_pong_is_refused() {
+    for format in [Format::Exanic, Format::Sockperf, Format::Netpipe] {
+        let error = render(&common::load_record(), format).unwrap_err().to_string();
+        assert!(error.contains("load") && error.contains(format.name()) && error.contains("csv"), "{error}");
+    }
+}
+
+#[test]
+fn page_of_a_load_draws_latency_against_rate_and_no_published_marks() {
+    let page = render_html(&[common::load_record()]).unwrap();
+    for words in ["carries 200 000 messages of 64 B a second", "Latency against rate", "knee at 100 000"] {
+        assert!(page.contains(words), "{words}");
+    }
+    assert!(!page.contains("ExaNIC"), "what was published is half of a round trip without load");
 }

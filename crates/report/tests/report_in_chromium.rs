@@ -130,7 +130,7 @@ fn several_records_are_sections_of_one_page() {
     let mut second = common::sample_record();
     second.started_at = "2026-03-15T09:00:00Z".to_owned();
     for run in &mut second.runs {
-        run.half_rtt_ns.p50 = run.half_rtt_ns.p50.map(|p50_ns| p50_ns * 1.08);
+        run.latency_ns.p50 = run.latency_ns.p50.map(|p50_ns| p50_ns * 1.08);
     }
     let html = render_html(&[common::sample_record(), second]).unwrap();
     fs::write(&page, html.replace("</body>", PROBE)).unwrap();

@@ -32,7 +32,7 @@ struct Schema {
 
 impl Schema {
     fn load() -> Self {
-        let text = include_str!("../schema/record-v1.schema.json");
+        let text = include_str!("../schema/record-v2.schema.json");
         Self { root: serde_json::from_str(text).unwrap() }
     }
 
@@ -151,6 +151,7 @@ fn full_record() -> Value {
     record.experiment.count = Some(1_000);
     record.runs[0].cell.tx = Some("frame".to_owned());
     record.runs[0].cell.rx = Some("frame".to_owned());
+    record.runs[0].metrics = common::load_record().runs[0].metrics.clone();
     record.runs[0].notes.push("a note".to_owned());
     record.runs[0].rounds[0].marks.push("steal".to_owned());
     serde_json::to_value(&record).unwrap()
@@ -163,6 +164,12 @@ fn full_record_fits_the_schema_and_uses_all_of_it() {
     schema.check(&schema.root, &full_record(), "", &mut seen).unwrap();
     let unused: Vec<String> = schema.named().difference(&seen).cloned().collect();
     assert!(unused.is_empty(), "in the schema but not in a record: {unused:?}");
+}
+
+#[test]
+fn load_with_rates_fits_the_schema() {
+    let (schema, record) = (Schema::load(), serde_json::to_value(common::load_record()).unwrap());
+    schema.check(&schema.root, &record, "", &mut BTreeSet::new()).unwrap();
 }
 
 #[test]

@@ -79,8 +79,8 @@ proptest! {
                 (exact, binned) => prop_assert_eq!(exact, binned),
             }
         }
-        prop_assert_eq!(kept.half_rtt_ns.min, folded.half_rtt_ns.min);
-        prop_assert_eq!(kept.half_rtt_ns.max, folded.half_rtt_ns.max);
+        prop_assert_eq!(kept.latency_ns.min, folded.latency_ns.min);
+        prop_assert_eq!(kept.latency_ns.max, folded.latency_ns.max);
     }
 
     #[test]
@@ -202,12 +202,12 @@ fn no_samples_give_no_figures() {
     let all = Distribution::new(10);
     assert!(all.is_empty());
     let summary = all.summary(1_000);
-    assert_eq!(summary.half_rtt_ns, Default::default());
+    assert_eq!(summary.latency_ns, Default::default());
     assert_eq!((summary.mean_ns, summary.slow_events_per_second), (None, None));
     assert_eq!(summary.quantiles.len(), PERCENTS.len());
     let mut folded = Distribution::new(0);
     folded.record_round(&[], 0);
-    assert_eq!(folded.summary(1).half_rtt_ns.p50, None);
+    assert_eq!(folded.summary(1).latency_ns.p50, None);
 }
 
 #[test]

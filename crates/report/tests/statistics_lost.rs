@@ -45,11 +45,11 @@ proptest! {
                 (Some(found), Some(wanted)) => prop_assert!(close(found, wanted), "{} {found} {wanted}", line.percent),
                 (found, wanted) => prop_assert_eq!(found, wanted),
             }
-            prop_assert!(line.high_ns.is_none_or(|high| high <= summary.half_rtt_ns.max.unwrap()));
+            prop_assert!(line.high_ns.is_none_or(|high| high <= summary.latency_ns.max.unwrap()));
         }
         let received: Vec<f64> = values.iter().copied().filter(|value| value.is_finite()).collect();
-        prop_assert_eq!(summary.half_rtt_ns.max, received.last().copied());
-        prop_assert_eq!(summary.half_rtt_ns.min, received.first().copied());
+        prop_assert_eq!(summary.latency_ns.max, received.last().copied());
+        prop_assert_eq!(summary.latency_ns.min, received.first().copied());
         prop_assert_eq!((summary.samples, all.lost()), (received.len() as u64, (values.len() - received.len()) as u64));
     }
 
@@ -79,7 +79,7 @@ fn lost_messages_shift_every_quantile() {
     for keep in [KEEP_ALL, 0] {
         let mut all = Distribution::new(keep);
         all.record_round(&round, 15);
-        let half = all.summary(1).half_rtt_ns;
+        let half = all.summary(1).latency_ns;
         assert_eq!((half.p50.map(f64::round), half.p90.map(f64::round), half.p99), (Some(500.0), Some(900.0), None));
         assert_eq!((half.min, half.max), (Some(1.0), Some(985.0)));
     }

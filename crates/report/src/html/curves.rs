@@ -73,7 +73,7 @@ pub(super) fn percentiles(runs: &[&Run], size_bytes: u32, latency: Latency) -> S
 pub(super) fn sizes(record: &Record) -> Option<String> {
     let mut lines: Vec<(&Cell, Vec<(f64, f64)>)> = Vec::new();
     for run in record.runs.iter().filter(|run| run.cell.rate_per_second.is_none()) {
-        let Some(p50_ns) = run.half_rtt_ns.p50 else {
+        let Some(p50_ns) = run.latency_ns.p50 else {
             continue;
         };
         let point = (f64::from(run.cell.size_bytes), p50_ns);
@@ -93,7 +93,7 @@ pub(super) fn rates(record: &Record) -> Option<String> {
     let capacities = capacities(record);
     let lines = capacities.iter().map(|capacity| {
         let label = format!("{} {} B", cell_name(&capacity.cell), capacity.cell.size_bytes);
-        let point = |run: &&Run| Some((run.cell.rate_per_second? as f64, run.half_rtt_ns.p99?));
+        let point = |run: &&Run| Some((run.cell.rate_per_second? as f64, run.latency_ns.p99?));
         (&capacity.cell, label, capacity.runs.iter().filter_map(point).collect())
     });
     let title = "99 % response time of each path against the rate of messages";

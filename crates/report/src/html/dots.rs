@@ -45,7 +45,7 @@ fn values_of(run: &Run) -> Vec<f64> {
     let lines = [quantile(run, 50.0), quantile(run, 99.0)];
     let mut values: Vec<f64> =
         lines.into_iter().flatten().flat_map(|line| [line.value_ns, line.low_ns, line.high_ns]).flatten().collect();
-    values.extend(run.half_rtt_ns.p50);
+    values.extend(run.latency_ns.p50);
     values
 }
 

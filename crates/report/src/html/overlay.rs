@@ -24,7 +24,7 @@ pub(super) fn chart(records: &[Record], size_bytes: u32) -> Option<String> {
     let mut rows: Vec<(&Cell, Vec<(usize, f64)>)> = Vec::new();
     for (index, record) in records.iter().enumerate() {
         for run in record.runs.iter().filter(|run| run.cell.size_bytes == size_bytes) {
-            let Some(p50_ns) = run.half_rtt_ns.p50 else {
+            let Some(p50_ns) = run.latency_ns.p50 else {
                 continue;
             };
             match rows.iter_mut().find(|(cell, _)| **cell == run.cell) {

@@ -34,7 +34,7 @@ pub(super) struct FigureRow {
 
 pub(super) fn figure_row(run: &Run) -> FigureRow {
     let plain = |text: String| Figure { text, tip: String::new() };
-    let half = &run.half_rtt_ns;
+    let half = &run.latency_ns;
     let with_interval = |percent: f64| Figure {
         text: quantile_us(run, percent).replace('-', "–"),
         tip: quantile(run, percent).map(interval_words).unwrap_or_default(),

@@ -19,7 +19,7 @@ pub(super) fn headline(runs: &[&Run], size_bytes: u32) -> String {
     let best = |kernel: bool| {
         runs.iter()
             .filter(|run| is_kernel_path(&run.cell.path) == kernel)
-            .find_map(|run| run.half_rtt_ns.p50.map(|p50_ns| (cell_name(&run.cell), p50_ns)))
+            .find_map(|run| run.latency_ns.p50.map(|p50_ns| (cell_name(&run.cell), p50_ns)))
     };
     match (best(false), best(true)) {
         (Some((near, near_ns)), Some((kernel, kernel_ns))) if near_ns < kernel_ns => format!(
@@ -49,7 +49,7 @@ pub(super) fn load_headline(record: &Record) -> Option<String> {
         return (!capacities.is_empty()).then(|| "No rate that was measured is carried.".to_owned());
     };
     let (name, size_bytes) = (cell_name(&capacity.cell), capacity.cell.size_bytes);
-    let p99 = greatest.half_rtt_ns.p99.map(|ns| format!(", 99 % of them answered within {}", micro(ns)));
+    let p99 = greatest.latency_ns.p99.map(|ns| format!(", 99 % of them answered within {}", micro(ns)));
     Some(format!(
         "{name} carries {} messages of {size_bytes} B a second{}.",
         count(rate(greatest)),
@@ -60,7 +60,7 @@ pub(super) fn load_headline(record: &Record) -> Option<String> {
 /// The size the page opens with: 64 bytes when measured, as the papers do, else the smallest with a median.
 pub(super) fn headline_size(record: &Record) -> Option<u32> {
     let sizes = || {
-        let supported = record.runs.iter().filter(|run| run.half_rtt_ns.p50.is_some());
+        let supported = record.runs.iter().filter(|run| run.latency_ns.p50.is_some());
         supported.map(|run| run.cell.size_bytes)
     };
     sizes()

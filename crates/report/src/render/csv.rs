@@ -50,7 +50,7 @@ fn fields(record: &Record, run: &Run) -> Vec<String> {
     let number = |value: Option<f64>| value.map(trimmed).unwrap_or_default();
     let low = |percent| number(quantile(run, percent).and_then(|line| line.low_ns));
     let high = |percent| number(quantile(run, percent).and_then(|line| line.high_ns));
-    let half = &run.half_rtt_ns;
+    let half = &run.latency_ns;
     let warnings: Vec<&str> = run.warnings.iter().map(|warning| warning.code.as_str()).collect();
     let mut fields = vec![cell.path.clone(), text(&cell.tx), text(&cell.rx)];
     fields.push(cell.ip_version.map(|version| version.to_string()).unwrap_or_default());

@@ -27,7 +27,7 @@ pub(super) fn render(record: &Record) -> String {
 }
 
 fn write_percentiles(out: &mut String, run: &Run) {
-    let (Some(min_ns), Some(max_ns)) = (run.half_rtt_ns.min, run.half_rtt_ns.max) else {
+    let (Some(min_ns), Some(max_ns)) = (run.latency_ns.min, run.latency_ns.max) else {
         let _ = writeln!(out, "Warning: No samples, {} messages lost.", run.lost);
         return;
     };

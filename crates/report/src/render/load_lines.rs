@@ -36,7 +36,7 @@ fn rate(run: &Run) -> String {
 }
 
 fn with_p99(run: &Run) -> String {
-    run.half_rtt_ns.p99.map(|ns| format!(" (p99 {})", time(ns))).unwrap_or_default()
+    run.latency_ns.p99.map(|ns| format!(" (p99 {})", time(ns))).unwrap_or_default()
 }
 
 fn why_not(run: &Run) -> String {

@@ -33,7 +33,7 @@ pub(super) fn render(record: &Record) -> String {
 
 fn write_row(out: &mut String, run: &Run) {
     let size_bytes = run.cell.size_bytes;
-    let Some(p50_ns) = run.half_rtt_ns.p50.filter(|&p50_ns| p50_ns > 0.0) else {
+    let Some(p50_ns) = run.latency_ns.p50.filter(|&p50_ns| p50_ns > 0.0) else {
         let _ = writeln!(out, "# {size_bytes} bytes: {} samples support no median", run.samples);
         return;
     };

@@ -59,7 +59,7 @@ fn write_latencies(out: &mut String, run: &Run) {
         "sockperf: # dropped messages = {}; # duplicated messages = {}; # out-of-order messages = {}",
         run.lost, run.duplicated, run.reordered
     );
-    let (Some(mean_ns), Some(min_ns), Some(max_ns)) = (run.mean_ns, run.half_rtt_ns.min, run.half_rtt_ns.max) else {
+    let (Some(mean_ns), Some(min_ns), Some(max_ns)) = (run.mean_ns, run.latency_ns.min, run.latency_ns.max) else {
         out.push_str("sockperf: No valid observations found. Try tune parameters: --time/--mps/--reply-every\n");
         return;
     };

@@ -17,7 +17,7 @@ pub(crate) fn by_size(record: &Record) -> BTreeMap<u32, Vec<&Run>> {
             continue;
         }
         runs.sort_by(|a, b| {
-            let p50 = |run: &Run| run.half_rtt_ns.p50.unwrap_or(f64::INFINITY);
+            let p50 = |run: &Run| run.latency_ns.p50.unwrap_or(f64::INFINITY);
             p50(a).total_cmp(&p50(b)).then_with(|| a.cell.cmp(&b.cell))
         });
     }

@@ -17,12 +17,12 @@ pub(super) fn verdict_lines(record: &Record) -> Vec<String> {
     let closed_loop = (record.experiment.latency == Latency::HalfRtt).then(|| by_size(record));
     for (size_bytes, runs) in closed_loop.into_iter().flatten() {
         let best = |kernel: bool| {
-            runs.iter().find(|run| run.half_rtt_ns.p50.is_some() && is_kernel_path(&run.cell.path) == kernel)
+            runs.iter().find(|run| run.latency_ns.p50.is_some() && is_kernel_path(&run.cell.path) == kernel)
         };
         let (Some(near), Some(kernel)) = (best(false), best(true)) else {
             continue;
         };
-        if let (Some(near_ns), Some(kernel_ns)) = (near.half_rtt_ns.p50, kernel.half_rtt_ns.p50) {
+        if let (Some(near_ns), Some(kernel_ns)) = (near.latency_ns.p50, kernel.latency_ns.p50) {
             lines.push(format!(
                 "{size_bytes} B: p50 of {} is {:.2} x {}, the kernel's best",
                 cell_name(&near.cell),

@@ -8,7 +8,7 @@ use super::rank::{LEAST_SUPPORT, quantile_rank, support};
 use super::spread::wider;
 use super::store::{BlockSize, Every, Folded, Spreads};
 use super::trend;
-use crate::record::{Block, HalfRtt, Latency, Quantile, Warning};
+use crate::record::{Block, Headline, Latency, Quantile, Warning};
 
 /// Round trips that take this much longer than the median one are slow events.
 const SLOW_NS: f64 = 10_000.0;
@@ -57,7 +57,7 @@ pub struct Summary {
     /// Round trips counted.
     pub samples: u64,
     /// Headline quantiles of half round trips; lost messages rank above all others.
-    pub half_rtt_ns: HalfRtt,
+    pub latency_ns: Headline,
     /// All quantiles of half round trips with intervals.
     pub quantiles: Vec<Quantile>,
     /// Mean of half round trips; like the standard deviation, of messages that came back.
@@ -153,7 +153,7 @@ impl Distribution {
         };
         Summary {
             samples: self.len(),
-            half_rtt_ns: headline(&quantiles),
+            latency_ns: headline(&quantiles),
             quantiles,
             mean_ns: self.moments.mean(),
             standard_deviation_ns: self.moments.standard_deviation(),
@@ -249,9 +249,9 @@ fn quantile(rtt_ns: &mut [u32], lost: u64, percent: f64, parts_of_rtt: f64) -> O
     Some(f64::from(value) / parts_of_rtt)
 }
 
-fn headline(quantiles: &[Quantile]) -> HalfRtt {
+fn headline(quantiles: &[Quantile]) -> Headline {
     let at = |percent: f64| quantiles.iter().find(|line| line.percent == percent).and_then(|line| line.value_ns);
-    HalfRtt {
+    Headline {
         min: at(0.0),
         p50: at(50.0),
         p90: at(90.0),

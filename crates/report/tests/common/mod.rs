@@ -8,8 +8,8 @@ use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
 use nearwire_report::record::{
-    Cell, Clock, Environment, Experiment, Latency, Machine, Reading, Record, Round, Run, SCHEMA, SCHEMA_VERSION,
-    Warning,
+    Cell, Clock, Environment, Experiment, Latency, Machine, Metric, MetricKind, Reading, Record, Round, Run, SCHEMA,
+    SCHEMA_VERSION, Warning,
 };
 use nearwire_report::statistics::{Distribution, doubts, quantiles_of};
 
@@ -219,7 +219,7 @@ fn run(kind: &Kind, size_bytes: u32, seed: u64) -> Run {
         duplicated: 0,
         reordered: 0,
         corrupted: 0,
-        half_rtt_ns: summary.half_rtt_ns,
+        latency_ns: summary.latency_ns,
         quantiles: summary.quantiles,
         mean_ns: summary.mean_ns,
         standard_deviation_ns: summary.standard_deviation_ns,
@@ -248,6 +248,49 @@ pub fn forward_record() -> Record {
     let mut own_ns: Vec<u32> = (0..20_000).map(|index| 180 + index % 97).collect();
     record.runs[1].forwarder_ns = Some(quantiles_of(&mut own_ns));
     record
+}
+
+/// A load of one path at four rates: it carries three of them, and is past its knee at the third; the generator missed its schedule at the
+/// last.
+pub fn load_record() -> Record {
+    let mut record = sample_record();
+    record.experiment.workload = "load".to_owned();
+    (record.experiment.latency, record.experiment.arrivals) = (Latency::ResponseTime, Some("poisson".to_owned()));
+    let one = record.runs.iter().find(|run| run.cell.path == "udp/spin" && run.cell.size_bytes == 64).unwrap().clone();
+    record.runs = [(10_000, 1.0), (100_000, 1.5), (200_000, 5.0), (400_000, 40.0)].map(|at| at_rate(&one, at)).into();
+    let last = record.runs.last_mut().unwrap();
+    last.invalid =
+        Some("only 310000 of 400000 messages a second could be sent: 9000 of 40000 did not leave in time".to_owned());
+    record
+}
+
+fn at_rate(one: &Run, (rate_per_second, slower): (u64, f64)) -> Run {
+    let mut run = one.clone();
+    run.cell.rate_per_second = Some(rate_per_second);
+    run.cpu_initiator_ns_per_message = None;
+    let slower_beyond_p50 = |percent: f64, ns: f64| if percent > 50.0 { ns * slower } else { ns };
+    for line in &mut run.quantiles {
+        for value_ns in [&mut line.value_ns, &mut line.low_ns, &mut line.high_ns] {
+            *value_ns = value_ns.map(|ns| slower_beyond_p50(line.percent, ns));
+        }
+    }
+    let headline = &mut run.latency_ns;
+    for value_ns in [&mut headline.p90, &mut headline.p99, &mut headline.p99_9, &mut headline.p99_99, &mut headline.max]
+    {
+        *value_ns = value_ns.map(|ns| ns * slower);
+    }
+    let metric = |name: &str, unit: &str, kind, value| Metric {
+        name: name.to_owned(),
+        unit: unit.to_owned(),
+        kind,
+        value: Some(value),
+    };
+    run.metrics = vec![
+        metric("answered-rate", "messages/s", MetricKind::Rate, rate_per_second as f64),
+        metric("lateness-p99", "ns", MetricKind::Time, 850.0),
+        metric("outstanding-most", "messages", MetricKind::Count, 3.0),
+    ];
+    run
 }
 
 fn environment() -> Environment {
