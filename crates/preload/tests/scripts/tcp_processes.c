@@ -7,6 +7,7 @@
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
+#include <time.h>
 
 static int shared, pipes[2];
 
@@ -340,6 +341,48 @@ SCRIPT(parent_begins_to_use_it_after_the_fork_and_then_the_child) {
     exchange_stream(shared);
     CALL(close(shared));
     far_ended();
+}
+
+/* Other delays in each round: one of them ends while the parent takes the connection from the kernel. */
+static int looks_at_it(int delay_us) {
+    struct timespec from, now;
+    int refused = 0;
+    char byte;
+    clock_gettime(CLOCK_MONOTONIC, &from);
+    do clock_gettime(CLOCK_MONOTONIC, &now);
+    while ((now.tv_sec - from.tv_sec) * 1000000 + (now.tv_nsec - from.tv_nsec) / 1000 < delay_us);
+    for (int i = 0; i < 300; i++) refused += recv(shared, &byte, 0, MSG_DONTWAIT) < 0 && errno != EAGAIN;
+    return refused != 0;
+}
+
+/* Nothing that this process has is carried when it forks. */
+static int uses_it_beside_a_child(int delay_us) {
+    char hello[5];
+    int status;
+    shared = socket(AF_INET, SOCK_STREAM, 0);
+    if (connect(shared, V4(FAR, ECHO_PORT)) != 0) return 1;
+    pid_t child = fork();
+    if (child == 0) _exit(looks_at_it(delay_us));
+    for (int turn = 0; turn < 800; turn++) {
+        send(shared, "hello", 5, MSG_NOSIGNAL);
+        if (recv(shared, hello, 5, MSG_WAITALL) != 5) return 1;
+    }
+    waitpid(child, &status, 0);
+    return !WIFEXITED(status) || WEXITSTATUS(status) != 0;
+}
+
+SCRIPT(child_looks_at_it_while_the_parent_begins_to_use_it) {
+    enum { ROUNDS = 60 };
+    int refused = 0, warm = connected_stream(AF_INET);
+    for (int i = 0; i < 50; i++) exchange_stream(warm);
+    for (int i = 0; i < ROUNDS; i++) {
+        int status;
+        pid_t user = fork();
+        if (user == 0) _exit(uses_it_beside_a_child(i * 500));
+        waitpid(user, &status, 0);
+        refused += !WIFEXITED(status) || WEXITSTATUS(status) != 0;
+    }
+    say("%d children were refused", refused);
 }
 
 SCRIPT(two_children_use_it_in_turn) {

@@ -47,7 +47,7 @@ impl<H: Host> Sockets<H> {
     /// Whether the timer thread answers children from now on: they wait for it then, also while it starts.
     pub fn answers_children(&self, is_so: bool) {
         if let Some(answered) = self.answered() {
-            let _ = answered.fetch_update(Release, Acquire, |answered| Some(if is_so { answered.max(1) } else { 0 }));
+            let _ = answered.fetch_update(SeqCst, SeqCst, |answered| Some(if is_so { answered.max(1) } else { 0 }));
         }
     }
 

@@ -162,6 +162,33 @@ impl<H: Host> Sockets<H> {
         }
     }
 
+    /// The kernel's side of a connection is about to be frozen, in which state its calls fail. `false`: a child has claimed the connection, and
+    /// uses it by the kernel.
+    ///
+    /// A child that claims it from here on waits for the answer. It writes its claim and then reads whether claims are answered; this
+    /// process writes that they are and then reads the claim: one of both sees what the other wrote.
+    pub(crate) fn expect_claim_of(&mut self, fd: i32) -> bool {
+        if self.word_of_stream(fd).is_none() {
+            return true;
+        }
+        self.answers_children(true);
+        if !self.is_claimed(fd) {
+            return true;
+        }
+        self.answer_claim_of(fd);
+        self.leave_stream_for(fd, Reason::ReadByChild);
+        self.children.streams.claimed.insert(fd);
+        false
+    }
+
+    /// The kernel keeps the connection, which a child may claim meanwhile and wait for: the timer thread answers it.
+    pub(crate) fn answer_claim_of(&mut self, fd: i32) {
+        if self.word_of_stream(fd).is_some() {
+            self.children.wants_timer_thread = true;
+            self.wish_for_timer_thread();
+        }
+    }
+
     fn is_claimed(&self, fd: i32) -> bool {
         self.word_of_stream(fd).is_some_and(|word| word.load(SeqCst) & CLAIMED != 0)
     }

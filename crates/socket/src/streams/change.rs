@@ -115,6 +115,9 @@ impl<H: Host> Sockets<H> {
             return Adoption::Later;
         }
         self.tell_attempt(fd);
+        if !self.expect_claim_of(fd) {
+            return Adoption::Never(Reason::ReadByChild);
+        }
         let adopted = self.try_adoption(fd, is_server);
         // Also where the connection could not be had: its engine may be the first.
         self.tell_engine();
@@ -127,11 +130,13 @@ impl<H: Host> Sockets<H> {
                 Adoption::Carried
             }
             Err(NotAdopted::Yet { calls }) => {
+                self.answer_claim_of(fd);
                 self.tell_kept(fd, None);
                 direct::allow(fd, calls);
                 Adoption::Later
             }
             Err(NotAdopted::Ever(why)) => {
+                self.answer_claim_of(fd);
                 self.tell_kept(fd, Some(why));
                 direct::allow_for_good(fd);
                 Adoption::Never(why.reason)
