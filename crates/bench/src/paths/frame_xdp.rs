@@ -8,7 +8,7 @@ use nearwire_wire::ethernet::EtherType;
 use serde::{Deserialize, Serialize};
 
 use super::frame::{OpenPort, receive_and_send_interfaces};
-use super::{LocalEnd, PathError, Role, Setup};
+use super::{LocalEnd, PathError, Role, Setup, What};
 
 /// Which of the ways a port can be made is used, by its label; the same at both ends.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -87,6 +87,8 @@ pub(super) fn open_chosen(setup: &Setup, local: &LocalEnd, steer: Steer) -> Resu
     let mut refused = None;
     for Candidate { mut config, .. } in found {
         config.tx_interface = send.map(|interface| interface.name.clone());
+        // What the far end's kernel sends, once it has its connection back, is joined on a virtual cable.
+        config.joined_segments = setup.path.what == What::Tcp;
         match XdpPort::open(&config) {
             Ok(port) => return Ok(port),
             Err(error) => refused = refused.or(Some(error)),
