@@ -79,6 +79,8 @@ pub enum Remark {
     Note(String),
     /// A reason to doubt the figures.
     Doubt(Warning),
+    /// So many frames came to the end's port that it had no room for.
+    Dropped(u64),
 }
 
 /// What came.

@@ -34,6 +34,8 @@ pub struct CellOutcome {
     pub failure: Option<String>,
     totals: Totals,
     remarks: Vec<(&'static str, Remark)>,
+    /// Frames that a port had no room for, and in how many rounds, by end.
+    dropped: BTreeMap<&'static str, (u64, u64)>,
     forward_ns: Option<Vec<u32>>,
 }
 
@@ -105,6 +107,7 @@ impl CellOutcome {
             failure: None,
             totals: Totals::default(),
             remarks: Vec::new(),
+            dropped: BTreeMap::new(),
             forward_ns: None,
         }
     }
@@ -158,9 +161,11 @@ impl CellOutcome {
     fn add_remarks(&mut self, result: &RoundResult) {
         for (end, remarks) in [("initiator", &result.remarks), ("responder", &result.responder.remarks)] {
             for remark in remarks {
-                let remark = (end, remark.clone());
-                if !self.remarks.contains(&remark) {
-                    self.remarks.push(remark);
+                if let Remark::Dropped(frames) = remark {
+                    let dropped = self.dropped.entry(end).or_default();
+                    *dropped = (dropped.0 + frames, dropped.1 + 1);
+                } else if !self.remarks.iter().any(|known| known.0 == end && known.1 == *remark) {
+                    self.remarks.push((end, remark.clone()));
                 }
             }
         }
@@ -213,8 +218,10 @@ impl CellOutcome {
                 Remark::Doubt(doubt) => {
                     run.warnings.push(record::Warning { text: format!("{end}: {}", doubt.text), ..doubt });
                 }
+                Remark::Dropped(_) => {}
             }
         }
+        run.warnings.extend(self.dropped.iter().map(|(end, (frames, rounds))| dropped(end, *frames, *rounds)));
         add_warnings(&mut run);
         if self.spec.rate_per_second.is_none() {
             run.warnings.extend(unsent("initiator", totals.unsent));
@@ -280,6 +287,14 @@ impl CellOutcome {
                 round.marks.push("cache-line".to_owned());
             }
         }
+    }
+}
+
+fn dropped(end: &str, frames: u64, rounds: u64) -> record::Warning {
+    record::Warning {
+        code: "port-dropped".to_owned(),
+        text: format!("{end}: the port dropped {frames} frames for want of room, in {rounds} rounds"),
+        advice: "offer less, or keep other traffic off the cable".to_owned(),
     }
 }
 

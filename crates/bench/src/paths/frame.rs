@@ -7,7 +7,6 @@ use nearwire_frames::PortError;
 use nearwire_frames::fault::{FaultConfig, FaultPort};
 use nearwire_frames::interface::InterfaceFacts;
 use nearwire_frames::port::{Port, PreparedFrame};
-use nearwire_report::record::Warning;
 use nearwire_sys::socket::hold_promiscuous;
 use nearwire_sys::tsc::monotonic_raw_ns;
 use nearwire_wire::MacAddress;
@@ -68,13 +67,7 @@ pub(super) fn faults_of(setup: &Setup, role: Role) -> FaultConfig {
 /// What a path over a port has to say after a round.
 pub(super) fn port_remarks(port: &impl Port) -> Vec<Remark> {
     let dropped_frames = port.statistics().receive_dropped_frames;
-    let dropped = (dropped_frames > 0).then(|| {
-        Remark::Doubt(Warning {
-            code: "port-dropped".to_owned(),
-            text: format!("the port dropped {dropped_frames} frames in a round for want of room"),
-            advice: "keep other traffic off the cable".to_owned(),
-        })
-    });
+    let dropped = (dropped_frames > 0).then_some(Remark::Dropped(dropped_frames));
     std::iter::once(Remark::Note(port.describe())).chain(dropped).collect()
 }
 

@@ -200,6 +200,8 @@ impl<W: Waiting> SocketEndpoint<W> {
                 Ok(bytes) => self.sent_bytes += bytes,
                 Err(Errno::AGAIN) if flags.contains(SendFlags::DONTWAIT) => return Ok(Handed::NoRoom),
                 Err(Errno::INTR | Errno::AGAIN) => {}
+                // Of an earlier one; this one was not sent.
+                Err(Errno::CONNREFUSED) if !self.stream => {}
                 Err(Errno::NOBUFS) if !self.stream => return Ok(Handed::Dropped),
                 Err(Errno::CONNRESET | Errno::PIPE) => return Err(EndpointError::Closed),
                 Err(errno) => return Err(EndpointError::io("send on the socket")(errno)),
@@ -222,6 +224,8 @@ impl<W: Waiting> SocketEndpoint<W> {
                 Ok(Some(0)) if self.stream => return Err(EndpointError::Closed),
                 Ok(Some(bytes)) => bytes,
                 Ok(None) => return Ok(None),
+                // Of a datagram that came when the other end had closed its socket: it was of no more use.
+                Err(Errno::CONNREFUSED) if !self.stream => continue,
                 Err(Errno::CONNRESET | Errno::PIPE) => return Err(EndpointError::Closed),
                 Err(errno) => return Err(EndpointError::io("receive from the socket")(errno)),
             };
@@ -329,6 +333,23 @@ mod tests {
         let mut taken = [0; 33];
         net::recv(&far, &mut taken[..], RecvFlags::empty()).unwrap();
         assert!(near.try_send(sent).unwrap());
+    }
+
+    /// The far end of a load closes its socket while answers are on their way.
+    #[test]
+    fn peer_that_has_closed_its_socket_is_no_failure() {
+        let (near, far) =
+            (std::net::UdpSocket::bind("127.0.0.1:0").unwrap(), std::net::UdpSocket::bind("127.0.0.1:0").unwrap());
+        near.connect(far.local_addr().unwrap()).unwrap();
+        drop(far);
+        let mut near = SocketEndpoint { socket: near.into(), ..pair(32).0 };
+        for number in 0..3 {
+            assert!(near.send(number).unwrap());
+            assert_eq!(near.try_receive().unwrap(), None);
+        }
+        near.send(3).unwrap();
+        let clock = Clock::calibrate();
+        assert_eq!(near.receive(&Deadline::after(clock, clock.now_ticks(), clock.ticks(100_000))).unwrap(), None);
     }
 
     #[test]

@@ -6,6 +6,7 @@
 //! buffer. Left out is only what a C function adds: its entry, the gate around the sockets, the C structures of addresses.
 //! Less than 20 ns; `make targets` has the whole of it, with sockperf as the program.
 
+use std::io::ErrorKind;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::os::fd::AsRawFd;
 
@@ -13,6 +14,7 @@ use nearwire_frames::port::Port;
 use nearwire_report::record::Warning;
 use nearwire_socket::config::{Config, Spin};
 use nearwire_socket::{Family, Message, News, Receive, Send, ShadowSaid, Sockets, ThisHost};
+use rustix::io::Errno;
 
 use super::socket::POLLS_PER_CLOCK_READ;
 use super::udp_bypass::read_message;
@@ -104,6 +106,8 @@ impl UdpSocketsEndpoint {
             // Refused only where sockets are strict, which these are not.
             Receive::Shadow(news) => self.ask_shadow(Some(news)),
             Receive::Kernel | Receive::Undecided { .. } | Receive::Refused => self.ask_shadow(None),
+            // Of a datagram that came when the other end had closed its socket.
+            Receive::Failed(ECONNREFUSED) => Ok(None),
             Receive::Failed(error) => Err(EndpointError::io("receive")(std::io::Error::from_raw_os_error(error))),
         }
     }
@@ -111,7 +115,9 @@ impl UdpSocketsEndpoint {
     #[cold]
     fn ask_shadow(&mut self, news: Option<News>) -> Result<Option<Arrival>, EndpointError> {
         let answer = self.shadow.recv(&mut self.buffer);
-        let is_empty = answer.as_ref().is_err_and(|error| error.kind() == std::io::ErrorKind::WouldBlock);
+        let is_empty = answer
+            .as_ref()
+            .is_err_and(|error| matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::ConnectionRefused));
         if let Some(news) = news {
             let said = if is_empty { ShadowSaid::Nothing } else { ShadowSaid::Read };
             self.sockets.shadow_answered(self.number, news, said);
@@ -133,7 +139,10 @@ impl Endpoint for UdpSocketsEndpoint {
         self.sockets.enter();
         if self.sockets.send(self.number, &Message::new(&self.message), false) != Send::Done {
             self.by_kernel += 1;
-            self.shadow.send(&self.message).map_err(EndpointError::io("send by the shadow"))?;
+            match self.shadow.send(&self.message) {
+                Err(error) if error.kind() == ErrorKind::ConnectionRefused => return Ok(false),
+                sent => _ = sent.map_err(EndpointError::io("send by the shadow"))?,
+            }
         }
         Ok(true)
     }
@@ -156,7 +165,7 @@ impl Endpoint for UdpSocketsEndpoint {
     fn try_send(&mut self, sequence: u64) -> Result<bool, EndpointError> {
         match self.send(sequence) {
             // The shadow, which sends until the neighbour is known, does not block.
-            Err(EndpointError::Io { source, .. }) if source.kind() == std::io::ErrorKind::WouldBlock => Ok(false),
+            Err(EndpointError::Io { source, .. }) if source.kind() == ErrorKind::WouldBlock => Ok(false),
             other => other,
         }
     }
@@ -182,6 +191,8 @@ impl Endpoint for UdpSocketsEndpoint {
         ports.map(|attached| Remark::Note(attached.port.describe())).chain(doubt).collect()
     }
 }
+
+const ECONNREFUSED: i32 = Errno::CONNREFUSED.raw_os_error();
 
 /// Until the neighbour is known the kernel sends, and asks for it.
 const FIRST_BY_KERNEL: u64 = 2;

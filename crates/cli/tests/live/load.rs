@@ -38,7 +38,7 @@ fn every_path_is_measured_at_each_rate_and_says_what_it_answered() {
         let count = |name: &str| run[name].as_u64().unwrap();
         // 200 ms of a fixed rate, in two rounds.
         let all = count("samples") + count("lost") + metric(run, "unsent") as u64;
-        assert_eq!(all, rate_per_second / 5, "{run:#}");
+        assert_eq!(all, rate_per_second / 5, "{run:#} {:#}", record["warnings"]);
         let is_valid = run["invalid"].is_null();
         assert!(!is_valid || metric(run, "sent-rate") > rate_per_second as f64 * 0.98, "{run:#}");
         assert!(metric(run, "answered-rate") <= rate_per_second as f64 * 1.01, "{run:#}");
@@ -87,4 +87,76 @@ fn sweep_finds_what_a_path_carries_and_prints_it() {
     assert!(text(&output).contains("udp/block 64 B: carries "), "{}", text(&output));
     let page = std::fs::read_to_string(page).unwrap();
     assert!(page.contains("Latency against rate") && page.contains("response time"), "the page has the chart");
+}
+
+#[test]
+fn stream_counts_what_arrives_on_every_path_and_tcp_loses_nothing() {
+    if !may_run() {
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let (file, page) = (directory.path().join("r.json"), directory.path().join("r.html"));
+    let mut args = vec!["bench"];
+    args.extend(PATHS);
+    args.extend(["--workload", "stream", "--count", "20000", "--rounds", "2", "--size", "64,1400", "--quiet"]);
+    args.extend(["--tx", "frame", "--rx", "in-place"]);
+    args.extend(["--json", file.to_str().unwrap(), "--report", page.to_str().unwrap()]);
+    let output = nearwire(&args);
+    assert_eq!(code(&output), Some(0), "{}", errors(&output));
+    for words in ["one way - stream", "received/s", "Gb/s"] {
+        assert!(text(&output).contains(words), "{words}: {}", text(&output));
+    }
+    let record = record(&file);
+    assert_eq!(record["experiment"]["latency"], "none");
+    for run in record["runs"].as_array().unwrap() {
+        let count = |name: &str| run[name].as_u64().unwrap();
+        assert_eq!(
+            (count("samples") + count("lost"), count("duplicated"), count("corrupted")),
+            (20_000, 0, 0),
+            "{run:#}"
+        );
+        assert!(count("samples") > 0 && metric(run, "received-rate") > 0.0, "{run:#}");
+        let bits = metric(run, "received-rate") * f64::from(run["size_bytes"].as_u64().unwrap() as u32) * 8.0;
+        assert!((metric(run, "received-bits") / bits - 1.0).abs() < 1e-9);
+        if run["path"].as_str().unwrap().starts_with("tcp") {
+            assert_eq!(count("lost"), 0, "{run:#}");
+        }
+    }
+    let page = std::fs::read_to_string(page).unwrap();
+    assert!(page.contains("How much each path moves") && page.contains("Bits a second"), "the page has the charts");
+}
+
+#[test]
+fn stream_over_a_faulty_wire_counts_lost_doubled_and_reordered_frames() {
+    if !may_run() {
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("r.json");
+    let output = nearwire(&[
+        "bench",
+        "frame/packet",
+        "udp/bypass",
+        "--workload",
+        "stream",
+        "--count",
+        "2000",
+        "--rounds",
+        "1",
+        "--size",
+        "64",
+        "--fault",
+        "loss=10%,duplicate=5%,reorder=5%,on=send",
+        "--quiet",
+        "--json",
+        file.to_str().unwrap(),
+    ]);
+    assert_eq!(code(&output), Some(0), "{}", errors(&output));
+    for run in record(&file)["runs"].as_array().unwrap() {
+        let count = |name: &str| run[name].as_u64().unwrap();
+        assert_eq!(count("samples") + count("lost"), 2000, "{run:#}");
+        // More may be lost at the far end's ring.
+        assert!(count("lost") >= 130, "{run:#}");
+        assert!(count("duplicated") > 20 && count("reordered") > 20, "{run:#}");
+    }
 }

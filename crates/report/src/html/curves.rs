@@ -29,9 +29,28 @@ struct Series<'a> {
 /// A horizontal axis: where a place lies between 0 and 1, and its labelled ticks.
 struct Axis {
     caption: &'static str,
+    /// Of the values, and how they are labelled.
+    values: Values,
     ticks: Vec<(f64, String)>,
     low: f64,
     high: f64,
+}
+
+/// The vertical axis.
+#[derive(Clone, Copy)]
+struct Values {
+    caption: &'static str,
+    label: fn(f64) -> String,
+}
+
+impl Values {
+    const fn of(latency: Latency) -> Values {
+        let caption = match latency {
+            Latency::HalfRtt => "half RTT, log axis",
+            Latency::ResponseTime | Latency::None => "response time, log axis",
+        };
+        Values { caption, label: tick_label }
+    }
 }
 
 /// Percentile curves of one size; `runs` come nearest first.
@@ -61,11 +80,12 @@ pub(super) fn percentiles(runs: &[&Run], size_bytes: u32, latency: Latency) -> S
     let marks = [0.0, 50.0, 90.0, 99.0, 99.9, 99.99, 99.999, 99.9999];
     let axis = Axis {
         caption: "percentile, one more nine each step; a curve ends where its samples do",
+        values: Values::of(latency),
         ticks: marks.iter().map(|&percent| (nines(percent), format!("{percent}"))).collect(),
         low: 0.0,
         high,
     };
-    draw(&series, &axis, latency, &format!("percentile curves of each path at {size_bytes} bytes"))
+    draw(&series, &axis, &format!("percentile curves of each path at {size_bytes} bytes"))
 }
 
 /// Medians against size, a line for each path that has two sizes or more; `None` when there is none. Runs at rates are
@@ -85,7 +105,14 @@ pub(super) fn sizes(record: &Record) -> Option<String> {
     let lines = lines.into_iter().map(|(cell, points)| (cell, cell_name(cell), points)).collect();
     let title = "median half round trip of each path against message size";
     let caption = "bytes, log axis: payload for sockets, whole frame without FCS for frames";
-    against(lines, caption, record.experiment.latency, title, |place| format!("{place:.0} B"))
+    let chart = Against {
+        lines,
+        caption,
+        values: Values::of(Latency::HalfRtt),
+        words: |place| format!("{place:.0} B"),
+        tip: micro,
+    };
+    chart.draw(title)
 }
 
 /// p99 of a load against its rate, a line for each combination that has two rates or more; `None` when there is none.
@@ -98,44 +125,91 @@ pub(super) fn rates(record: &Record) -> Option<String> {
     });
     let title = "99 % response time of each path against the rate of messages";
     let caption = "messages a second that were to be sent, log axis; a line ends where p99 is not supported";
-    against(lines.collect(), caption, record.experiment.latency, title, |place| format!("{}/s", count(place as u64)))
+    let words = |place| format!("{}/s", count(place as u64));
+    Against { lines: lines.collect(), caption, values: Values::of(Latency::ResponseTime), words, tip: micro }
+        .draw(title)
+}
+
+/// Messages and bits that arrived a second against size, a chart each with its title; none where there is one size only.
+pub(super) fn throughput(record: &Record) -> Vec<(&'static str, String)> {
+    let messages = Values { caption: "messages a second, log axis", label: si };
+    let bits = Values { caption: "bits a second, log axis", label: si };
+    let charts = [("Messages a second", "received-rate", messages), ("Bits a second", "received-bits", bits)];
+    let chart = |(title, metric, values): (&'static str, &str, Values)| {
+        let mut lines: Vec<Line> = Vec::new();
+        for run in &record.runs {
+            let Some(value) = run.metric(metric).filter(|value| *value > 0.0) else {
+                continue;
+            };
+            let point = (f64::from(run.cell.size_bytes), value);
+            match lines.iter_mut().find(|(cell, ..)| cell_name(cell) == cell_name(&run.cell)) {
+                Some((.., points)) => points.push(point),
+                None => lines.push((&run.cell, cell_name(&run.cell), vec![point])),
+            }
+        }
+        let caption = "bytes, log axis: payload for sockets, whole frame without FCS for frames";
+        let drawn = Against { lines, caption, values, words: |place| format!("{place:.0} B"), tip: si };
+        Some((title, drawn.draw(&title.to_lowercase())?))
+    };
+    charts.into_iter().filter_map(chart).collect()
+}
+
+/// A number with k, M or G.
+fn si(value: f64) -> String {
+    let (value, unit) = match value {
+        value if value < 999.0 => (value, ""),
+        value if value < 999e3 => (value / 1e3, "k"),
+        value if value < 999e6 => (value / 1e6, "M"),
+        value => (value / 1e9, "G"),
+    };
+    let text = format!("{value:.2}");
+    format!("{}{unit}", text.trim_end_matches('0').trim_end_matches('.'))
 }
 
 /// A cell, its label, and points of a place and nanoseconds.
 type Line<'a> = (&'a Cell, String, Vec<(f64, f64)>);
 
 /// Lines over a log axis.
-fn against(
-    lines: Vec<Line<'_>>,
+struct Against<'a, W> {
+    lines: Vec<Line<'a>>,
     caption: &'static str,
-    latency: Latency,
-    title: &str,
-    words: impl Fn(f64) -> String,
-) -> Option<String> {
-    let mut series: Vec<Series> = Vec::new();
-    for (cell, label, mut points) in lines.into_iter().filter(|(.., points)| points.len() > 1) {
-        points.sort_by(|a, b| a.0.total_cmp(&b.0));
-        let tips: Vec<String> = points.iter().map(|(place, ns)| format!("{} {}", words(*place), micro(*ns))).collect();
-        let tip = format!("{label}: {}", tips.join(", "));
-        points.iter_mut().for_each(|(place, _)| *place = place.log2());
-        series.push(Series { cell, label, strong: false, tip, points });
+    values: Values,
+    /// A place in words, and a value.
+    words: W,
+    tip: fn(f64) -> String,
+}
+
+impl<W: Fn(f64) -> String> Against<'_, W> {
+    /// `None`: no line has two places.
+    fn draw(self, title: &str) -> Option<String> {
+        let Against { lines, caption, values, words, tip } = self;
+        let mut series: Vec<Series> = Vec::new();
+        for (cell, label, mut points) in lines.into_iter().filter(|(.., points)| points.len() > 1) {
+            points.sort_by(|a, b| a.0.total_cmp(&b.0));
+            let tips: Vec<String> =
+                points.iter().map(|(at, value)| format!("{} {}", words(*at), tip(*value))).collect();
+            let tip = format!("{label}: {}", tips.join(", "));
+            points.iter_mut().for_each(|(place, _)| *place = place.log2());
+            series.push(Series { cell, label, strong: false, tip, points });
+        }
+        mark_best(&mut series);
+        let places = || series.iter().flat_map(|line| line.points.iter().map(|point| point.0));
+        let (low, high) = (places().fold(f64::INFINITY, f64::min), places().fold(0.0, f64::max));
+        if low >= high {
+            return None;
+        }
+        let mut ticks: Vec<f64> = places().collect();
+        ticks.sort_by(f64::total_cmp);
+        let margin = (high - low) * 0.03;
+        let axis = Axis {
+            caption,
+            values,
+            ticks: apart(&ticks, (high - low) * LEAST_TICK).map(|at| (at, words(at.exp2().round()))).collect(),
+            low: low - margin,
+            high: high + margin,
+        };
+        Some(draw(&series, &axis, title))
     }
-    mark_best(&mut series);
-    let places = || series.iter().flat_map(|line| line.points.iter().map(|point| point.0));
-    let (low, high) = (places().fold(f64::INFINITY, f64::min), places().fold(0.0, f64::max));
-    if low >= high {
-        return None;
-    }
-    let mut ticks: Vec<f64> = places().collect();
-    ticks.sort_by(f64::total_cmp);
-    let margin = (high - low) * 0.03;
-    let axis = Axis {
-        caption,
-        ticks: apart(&ticks, (high - low) * LEAST_TICK).map(|place| (place, words(place.exp2().round()))).collect(),
-        low: low - margin,
-        high: high + margin,
-    };
-    Some(draw(&series, &axis, latency, title))
 }
 
 /// Those of ascending places that are at least so far from the one before.
@@ -164,7 +238,7 @@ fn mark_best(series: &mut [Series]) {
     }
 }
 
-fn draw(series: &[Series], axis: &Axis, latency: Latency, name: &str) -> String {
+fn draw(series: &[Series], axis: &Axis, name: &str) -> String {
     let longest = series.iter().map(|line| line.label.chars().count()).max().unwrap_or(0);
     let right = WIDTH - (longest as f64 * 7.8 + 34.0).min(360.0);
     let height = (series.len() as f64 * LABEL_GAP + TOP + FOOT).max(LEAST_HEIGHT);
@@ -174,8 +248,7 @@ fn draw(series: &[Series], axis: &Axis, latency: Latency, name: &str) -> String 
     let scale = LogScale::over(values, bottom, TOP);
     let place = |x: f64| LEFT + (x - axis.low) / (axis.high - axis.low) * (right - LEFT);
     frame(&mut svg, axis, &scale, right, bottom, place);
-    let unit = format!("{}, log axis", latency.words());
-    svg.text("caption", (svg.width() - 2.0, svg.height() - 14.0), Anchor::End, &unit);
+    svg.text("caption", (svg.width() - 2.0, svg.height() - 14.0), Anchor::End, axis.values.caption);
     let ends: Vec<f64> =
         series.iter().map(|line| line.points.last().map_or(bottom, |point| scale.place(point.1))).collect();
     let labels = spread_labels(&ends, LABEL_GAP, TOP + 6.0, bottom - 2.0);
@@ -208,7 +281,7 @@ fn frame(svg: &mut Svg, axis: &Axis, scale: &LogScale, right: f64, bottom: f64, 
     for tick in scale.ticks() {
         let y = scale.place(tick);
         svg.line("grid", (LEFT, y), (right, y));
-        svg.text("tick", (LEFT - 10.0, y + 4.0), Anchor::End, &tick_label(tick));
+        svg.text("tick", (LEFT - 10.0, y + 4.0), Anchor::End, &(axis.values.label)(tick));
     }
     for (x, label) in axis.ticks.iter().filter(|(x, _)| *x <= axis.high + 1e-9) {
         svg.line("grid", (place(*x), TOP), (place(*x), bottom));

@@ -3,6 +3,7 @@
 //! Charts are SVG that we write ourselves; the template in `templates/` places them and escapes all text that
 //! comes from records. Colours live in the style sheet, so that one page serves light and dark.
 
+mod bars;
 mod curves;
 mod dots;
 pub mod intervals;
@@ -50,7 +51,6 @@ struct Page {
     headline: String,
     overlay: Option<String>,
     families: Vec<(&'static str, &'static str)>,
-    columns: [&'static str; 12],
     sections: Vec<Section>,
 }
 
@@ -65,12 +65,15 @@ struct Section {
     interrupted: bool,
     facts: Vec<tables::Fact>,
     sizes: Vec<SizePanel>,
+    columns: &'static [&'static str],
     size_chart: Option<String>,
+    throughput_charts: Vec<(&'static str, String)>,
     rate_chart: Option<String>,
     carried: Vec<String>,
     /// "Half round trips" or the like.
     latencies: &'static str,
     is_half_rtt: bool,
+    has_latency: bool,
     doubts: Vec<Doubt>,
     notes: Vec<(String, String)>,
     forwarders: Vec<String>,
@@ -117,7 +120,6 @@ pub fn render_html(records: &[Record]) -> Result<String, HtmlError> {
         },
         overlay: words::headline_size(first).and_then(|size_bytes| overlay::chart(&records, size_bytes)),
         families: families(&records),
-        columns: tables::FIGURES,
         sections,
     };
     let mut environment = minijinja::Environment::new();
@@ -137,17 +139,23 @@ fn section(index: usize, record: &Record) -> Section {
     let groups = by_size(record);
     let headline_size = words::headline_size(record);
     let of_size = |size_bytes: u32| Some(words::headline(groups.get(&size_bytes)?, size_bytes));
-    let headline = words::load_headline(record).or_else(|| headline_size.and_then(of_size)).unwrap_or_default();
+    let headline = words::load_headline(record)
+        .or_else(|| words::stream_headline(record))
+        .or_else(|| headline_size.and_then(of_size))
+        .unwrap_or_default();
     let latency = record.experiment.latency;
     let mut sizes: Vec<SizePanel> = groups
         .iter()
         .map(|(&size_bytes, runs)| SizePanel {
             size_bytes,
             open: headline_size == Some(size_bytes),
-            dots: dots::chart(runs, size_bytes, record.experiment.latency),
+            dots: match latency {
+                Latency::None => bars::chart(runs, size_bytes),
+                Latency::HalfRtt | Latency::ResponseTime => dots::chart(runs, size_bytes, latency),
+            },
             percentiles: curves::percentiles(runs, size_bytes, latency),
             strips: rounds::strips(runs),
-            rows: runs.iter().map(|run| tables::figure_row(run)).collect(),
+            rows: runs.iter().map(|run| tables::figure_row(run, latency)).collect(),
         })
         .collect();
     sizes.sort_by_key(|panel| (!panel.open, panel.size_bytes));
@@ -161,11 +169,14 @@ fn section(index: usize, record: &Record) -> Section {
         interrupted: record.interrupted,
         facts: tables::facts(record),
         sizes,
-        size_chart: curves::sizes(record),
+        columns: tables::columns(latency),
+        size_chart: curves::sizes(record).filter(|_| latency == Latency::HalfRtt),
+        throughput_charts: if latency == Latency::None { curves::throughput(record) } else { Vec::new() },
         rate_chart: curves::rates(record),
         carried: load_lines(record),
         latencies: if latency == Latency::HalfRtt { "Half round trips" } else { "Response times" },
         is_half_rtt: latency == Latency::HalfRtt,
+        has_latency: latency != Latency::None,
         doubts: doubts(record),
         notes: notes(record),
         forwarders: record.runs.iter().filter_map(words::forwarder).collect(),

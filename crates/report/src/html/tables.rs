@@ -8,12 +8,21 @@ use super::palette::family;
 use super::svg::tick_label;
 use super::words::{micro, micro_number};
 use crate::compare::reading_text;
-use crate::record::{Quantile, Record, Run};
+use crate::record::{Latency, Quantile, Record, Run};
 use crate::render::units::{cell_name, count, quantile, quantile_us};
 use crate::statistics::is_lost;
 
 /// Titles of the figures table after the path.
-pub(super) const FIGURES: [&str; 12] =
+pub(super) const fn columns(latency: Latency) -> &'static [&'static str] {
+    match latency {
+        Latency::HalfRtt | Latency::ResponseTime => &LATENCIES,
+        Latency::None => &THROUGHPUT,
+    }
+}
+
+const THROUGHPUT: [&str; 9] =
+    ["received", "lost", "sent/s", "received/s", "Gb/s", "doubled", "reordered", "CPU init.", "CPU resp."];
+const LATENCIES: [&str; 12] =
     ["samples", "lost", "min", "p50", "p90", "p99", "p99.9", "p99.99", "max", "slow/s", "CPU init.", "CPU resp."];
 
 /// One cell of the figures table.
@@ -32,7 +41,29 @@ pub(super) struct FigureRow {
     figures: Vec<Figure>,
 }
 
-pub(super) fn figure_row(run: &Run) -> FigureRow {
+pub(super) fn figure_row(run: &Run, latency: Latency) -> FigureRow {
+    let figures = if latency == Latency::None { throughput(run) } else { latencies(run) };
+    FigureRow { name: cell_name(&run.cell), family: family(&run.cell.path), figures }
+}
+
+fn throughput(run: &Run) -> Vec<Figure> {
+    let rate = |name: &str| run.metric(name).map_or_else(|| "–".to_owned(), |rate| count(rate as u64));
+    let gigabits = run.metric("received-bits").map_or_else(|| "–".to_owned(), |bits| format!("{:.2}", bits / 1e9));
+    let texts = [
+        count(run.samples),
+        count(run.lost),
+        rate("sent-rate"),
+        rate("received-rate"),
+        gigabits,
+        count(run.duplicated),
+        count(run.reordered),
+        micro_number(run.cpu_initiator_ns_per_message),
+        micro_number(run.cpu_responder_ns_per_message),
+    ];
+    texts.into_iter().map(|text| Figure { text, tip: String::new() }).collect()
+}
+
+fn latencies(run: &Run) -> Vec<Figure> {
     let plain = |text: String| Figure { text, tip: String::new() };
     let half = &run.latency_ns;
     let with_interval = |percent: f64| Figure {
@@ -40,24 +71,20 @@ pub(super) fn figure_row(run: &Run) -> FigureRow {
         tip: quantile(run, percent).map(interval_words).unwrap_or_default(),
     };
     let slow = run.slow_events_per_second;
-    FigureRow {
-        name: cell_name(&run.cell),
-        family: family(&run.cell.path),
-        figures: vec![
-            plain(count(run.samples)),
-            plain(count(run.lost)),
-            plain(micro_number(half.min)),
-            with_interval(50.0),
-            with_interval(90.0),
-            with_interval(99.0),
-            with_interval(99.9),
-            with_interval(99.99),
-            plain(micro_number(half.max)),
-            plain(slow.map_or_else(|| "–".to_owned(), |slow| format!("{slow:.0}"))),
-            plain(micro_number(run.cpu_initiator_ns_per_message)),
-            plain(micro_number(run.cpu_responder_ns_per_message)),
-        ],
-    }
+    vec![
+        plain(count(run.samples)),
+        plain(count(run.lost)),
+        plain(micro_number(half.min)),
+        with_interval(50.0),
+        with_interval(90.0),
+        with_interval(99.0),
+        with_interval(99.9),
+        with_interval(99.99),
+        plain(micro_number(half.max)),
+        plain(slow.map_or_else(|| "–".to_owned(), |slow| format!("{slow:.0}"))),
+        plain(micro_number(run.cpu_initiator_ns_per_message)),
+        plain(micro_number(run.cpu_responder_ns_per_message)),
+    ]
 }
 
 fn interval_words(line: &Quantile) -> String {
@@ -146,7 +173,8 @@ pub(super) fn facts(record: &Record) -> Vec<Fact> {
     ));
     let samples: u64 = record.runs.iter().map(|run| run.samples).sum();
     let lost: u64 = record.runs.iter().map(|run| run.lost).sum();
-    facts.push(fact("Round trips", count(samples), format!("{} lost", count(lost))));
+    let name = if record.experiment.latency == Latency::None { "Messages" } else { "Round trips" };
+    facts.push(fact(name, count(samples), format!("{} lost", count(lost))));
     facts
 }
 

@@ -57,6 +57,14 @@ pub(super) fn load_headline(record: &Record) -> Option<String> {
     ))
 }
 
+/// The sentence of a stream: what moves most messages. `None` for other workloads.
+pub(super) fn stream_headline(record: &Record) -> Option<String> {
+    let rates = record.runs.iter().filter_map(|run| Some((run, run.metric("received-rate")?)));
+    let (run, rate) = rates.max_by(|a, b| a.1.total_cmp(&b.1))?;
+    let (name, size_bytes) = (cell_name(&run.cell), run.cell.size_bytes);
+    Some(format!("{name} moves {} messages of {size_bytes} B a second.", count(rate as u64)))
+}
+
 /// The size the page opens with: 64 bytes when measured, as the papers do, else the smallest with a median.
 pub(super) fn headline_size(record: &Record) -> Option<u32> {
     let sizes = || {
