@@ -178,7 +178,7 @@ impl Default for Experiment {
             rounds: 5,
             warm_up_messages: 100,
             warm_up_ns: 10_000_000,
-            timeout_ns: 100_000_000,
+            timeout_ns: 300_000_000,
             seed: 0,
             cpu_initiator: None,
             cpu_responder: None,

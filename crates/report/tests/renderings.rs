@@ -38,20 +38,46 @@ fn all_lost() -> Record {
 
 #[test]
 fn whole_record_as_table() {
-    insta::assert_snapshot!(render_table(&common::sample_record(), TableOptions { width: 140, colour: false }));
+    insta::assert_snapshot!(render_table(
+        &common::sample_record(),
+        TableOptions { width: 140, colour: false, intervals: false }
+    ));
 }
 
 #[test]
 fn narrow_terminal_leaves_columns_out() {
-    let table = render_table(&few_cells(), TableOptions { width: 80, colour: false });
+    let table = render_table(&few_cells(), TableOptions { width: 80, colour: false, intervals: false });
     assert!(table.lines().all(|line| line.chars().count() <= 80), "{table}");
     insta::assert_snapshot!(table);
 }
 
 #[test]
+fn intervals_stand_beside_the_quantiles_that_have_them() {
+    let table = render_table(&few_cells(), TableOptions { width: 200, colour: false, intervals: true });
+    insta::assert_snapshot!(table);
+}
+
+#[test]
+fn ratio_to_the_kernel_is_taken_within_rounds() {
+    let mut record = few_cells();
+    // Both paths are twice as slow in every other round, in which the machine was another one.
+    for run in &mut record.runs {
+        for round in run.rounds.iter_mut().filter(|round| round.index % 2 == 1) {
+            round.p50_ns = round.p50_ns.map(|ns| ns * 2.0);
+        }
+    }
+    let table = render_table(&record, TableOptions::default());
+    let line = table.lines().find(|line| line.starts_with("64 B: p50 of frame/xdp")).unwrap();
+    let (_, range) = line.split_once('(').unwrap();
+    let (low, high) = range.split_once(" in 10 rounds)").unwrap().0.split_once("..").unwrap();
+    let [low, high] = [low, high].map(|number| number.parse::<f64>().unwrap());
+    assert!(high / low < 1.1, "{line}");
+}
+
+#[test]
 fn colour_only_adds_escapes() {
-    let plain = render_table(&few_cells(), TableOptions { width: 120, colour: false });
-    let coloured = render_table(&few_cells(), TableOptions { width: 120, colour: true });
+    let plain = render_table(&few_cells(), TableOptions { width: 120, colour: false, intervals: false });
+    let coloured = render_table(&few_cells(), TableOptions { width: 120, colour: true, intervals: false });
     assert!(!plain.contains('\u{1b}'));
     let mut stripped = String::new();
     for (index, part) in coloured.split('\u{1b}').enumerate() {
@@ -181,7 +207,7 @@ fn text_from_a_record_cannot_steer_the_terminal() {
 
 #[test]
 fn load_as_table_says_what_is_carried() {
-    let table = render_table(&common::load_record(), TableOptions { width: 140, colour: false });
+    let table = render_table(&common::load_record(), TableOptions { width: 140, colour: false, intervals: false });
     insta::assert_snapshot!(table);
 }
 

@@ -78,8 +78,8 @@ pub struct BenchArgs {
     /// Minimum time of that warm-up
     #[arg(long, value_name = "DURATION", default_value = "10ms", value_parser = humantime::parse_duration)]
     pub warm_up_time: Duration,
-    /// An answer that takes longer than this counts as lost
-    #[arg(long, value_name = "DURATION", default_value = "100ms", value_parser = some_time)]
+    /// An answer that takes longer than this counts as lost. The default is longer than TCP waits to send again (200ms)
+    #[arg(long, value_name = "DURATION", default_value = "300ms", value_parser = some_time)]
     pub timeout: Duration,
     /// Busy-poll paths: microseconds that a receive polls before it sleeps
     #[arg(long, value_name = "MICROSECONDS", default_value_t = 50)]
@@ -119,6 +119,9 @@ pub struct BenchArgs {
     /// What to print: table, csv, json, or the output format of another tool: exanic, sockperf, netpipe
     #[arg(long, value_name = "FORMAT", default_value = "table")]
     pub format: Format,
+    /// table: print quantiles with their 95 % intervals
+    #[arg(long)]
+    pub intervals: bool,
     /// Print no progress line and no notes on standard error
     #[arg(long)]
     pub quiet: bool,

@@ -21,7 +21,7 @@ use nearwire_host::topology::{Topology, choose_cpus};
 use nearwire_lab::{Cable, GuardedCable, LabError, LabErrorKind, VirtualCable, VirtualCableOptions};
 use nearwire_report::record::{Latency, Record, Warning};
 use nearwire_report::{
-    Format, RenderError, ensure_writable, render, render_html, render_table, write_record, write_text,
+    Format, RenderError, TableOptions, ensure_writable, render, render_html, render_table, write_record, write_text,
 };
 use nearwire_sys::affinity::allowed_cpus;
 use nearwire_sys::netns::enter_user_namespace;
@@ -265,12 +265,12 @@ fn show(args: &BenchArgs, record: &Record) -> Outcome {
         let page = render_html(std::slice::from_ref(record)).or_exit(FAILED)?;
         write_text(file, &page).or_exit(FAILED)
     });
-    print(args.format, record).and(json).and(page)
+    print(args, record).and(json).and(page)
 }
 
-fn print(format: Format, record: &Record) -> Outcome {
-    output::print(&match format {
-        Format::Table => render_table(record, output::table_options()),
+fn print(args: &BenchArgs, record: &Record) -> Outcome {
+    output::print(&match args.format {
+        Format::Table => render_table(record, TableOptions { intervals: args.intervals, ..output::table_options() }),
         format => render(record, format).or_exit(FAILED)?,
     })
 }

@@ -7,7 +7,7 @@ use comfy_table::{CellAlignment, Table};
 use super::load_lines::load_lines;
 use super::style::{Ink, by_size};
 use super::table_notes::{machine_lines, notes, verdict_lines};
-use super::units::{count, printable, quantile_us, us, variation};
+use super::units::{count, printable, quantile, quantile_us, us, variation, wrapped};
 use crate::record::{Latency, Record, Run};
 
 /// How the table may look.
@@ -17,11 +17,13 @@ pub struct TableOptions {
     pub width: usize,
     /// Whether the terminal takes ANSI colours.
     pub colour: bool,
+    /// Whether quantiles come with their 95 % intervals.
+    pub intervals: bool,
 }
 
 impl Default for TableOptions {
     fn default() -> Self {
-        Self { width: 120, colour: false }
+        Self { width: 120, colour: false, intervals: false }
     }
 }
 
@@ -30,6 +32,19 @@ struct Column {
     title: &'static str,
     left: bool,
     show: fn(&Run) -> String,
+}
+
+impl Column {
+    /// What it shows; of a quantile the interval too, where that is wanted and the samples bound it.
+    fn text(&self, run: &Run, intervals: bool) -> String {
+        let text = (self.show)(run);
+        let percent = self.title.strip_prefix('p').filter(|_| intervals).and_then(|percent| percent.parse().ok());
+        let line = percent.and_then(|percent| quantile(run, percent));
+        match line.and_then(|line| Some((line.value_ns?, line.low_ns?, line.high_ns))) {
+            Some((_, low_ns, high_ns)) => format!("{text} ({}..{})", us(Some(low_ns)), us(high_ns)),
+            None => text,
+        }
+    }
 }
 
 const COLUMNS: [Column; 24] = [
@@ -64,7 +79,7 @@ const COLUMNS: [Column; 24] = [
 ];
 
 /// Columns to do without on a narrow terminal, the first first.
-const EXPENDABLE: [&str; 7] = ["min", "CPU us/msg", "p90", "samples", "slow/s", "p99.99", "max"];
+const EXPENDABLE: [&str; 8] = ["CPU resp.", "min", "CPU us/msg", "p90", "samples", "slow/s", "p99.99", "max"];
 
 /// The record as a table with the machine's facts, notes and warnings below.
 #[must_use]
@@ -74,10 +89,10 @@ pub fn render_table(record: &Record, options: TableOptions) -> String {
     if record.runs.is_empty() {
         lines.push("No path was measured.".to_owned());
     } else {
-        lines.extend(grid(record, options.width, ink));
+        lines.extend(grid(record, options, ink));
         lines.push(String::new());
-        lines.extend(load_lines(record));
-        lines.extend(verdict_lines(record));
+        let said = load_lines(record).into_iter().chain(verdict_lines(record));
+        lines.extend(said.flat_map(|line| folded(&line, options.width)));
     }
     lines.push(String::new());
     lines.extend(machine_lines(record, options.width));
@@ -85,6 +100,14 @@ pub fn render_table(record: &Record, options: TableOptions) -> String {
     let mut out = lines.join("\n");
     out.push('\n');
     out
+}
+
+/// A line in lines of at most `width` characters; those that go on are indented.
+fn folded(line: &str, width: usize) -> Vec<String> {
+    const INDENT: &str = "  ";
+    let mut lines = wrapped(line, width.saturating_sub(INDENT.len()).max(30));
+    lines.iter_mut().skip(1).for_each(|rest| rest.insert_str(0, INDENT));
+    lines
 }
 
 fn title(record: &Record) -> String {
@@ -103,17 +126,18 @@ fn title(record: &Record) -> String {
 }
 
 /// The aligned lines: header, then each size with its runs. One table for all sizes keeps columns in line.
-fn grid(record: &Record, width: usize, ink: Ink) -> Vec<String> {
+fn grid(record: &Record, options: TableOptions, ink: Ink) -> Vec<String> {
+    let TableOptions { width, intervals, .. } = options;
     let groups = by_size(record);
     let (mut shown, mut left_out): (Vec<&Column>, Vec<&str>) = (useful(record), Vec::new());
-    let mut grid = aligned(&shown, &groups);
+    let mut grid = aligned(&shown, &groups, intervals);
     for title in EXPENDABLE {
         if grid.iter().all(|line| line.chars().count() <= width) {
             break;
         }
         shown.retain(|column| column.title != title);
         left_out.push(title);
-        grid = aligned(&shown, &groups);
+        grid = aligned(&shown, &groups, intervals);
     }
     let mut rows = grid.into_iter();
     let mut lines: Vec<String> = rows.next().map(|header| ink.dim(&header)).into_iter().collect();
@@ -140,7 +164,8 @@ fn useful(record: &Record) -> Vec<&'static Column> {
             "variation" => any(|run| !run.cell.variation.is_empty()),
             "rate/s" | "answered/s" | "late p99" => any(|run| run.cell.rate_per_second.is_some()),
             "" => any(|run| run.invalid.is_some()),
-            "sent/s" | "received/s" | "Gb/s" | "CPU resp." => has_rates_only,
+            "sent/s" | "received/s" | "Gb/s" => has_rates_only,
+            "CPU resp." => any(|run| run.cpu_responder_ns_per_message.is_some()),
             "min" | "p50" | "p90" | "p99" | "p99.9" | "p99.99" | "max" | "slow/s" => !has_rates_only,
             "CPU us/msg" => any(|run| run.cpu_initiator_ns_per_message.is_some()),
             _ => true,
@@ -148,12 +173,12 @@ fn useful(record: &Record) -> Vec<&'static Column> {
         .collect()
 }
 
-fn aligned(columns: &[&Column], groups: &BTreeMap<u32, Vec<&Run>>) -> Vec<String> {
+fn aligned(columns: &[&Column], groups: &BTreeMap<u32, Vec<&Run>>, intervals: bool) -> Vec<String> {
     let mut table = Table::new();
     table.load_style(comfy_table::presets::NOTHING);
     table.set_header(columns.iter().map(|column| column.title));
     for run in groups.values().flatten() {
-        table.add_row(columns.iter().map(|column| (column.show)(run)));
+        table.add_row(columns.iter().map(|column| column.text(run, intervals)));
     }
     for (index, column) in columns.iter().enumerate() {
         let alignment = if column.left { CellAlignment::Left } else { CellAlignment::Right };

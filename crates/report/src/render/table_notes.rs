@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use super::style::{Ink, by_size};
 use super::units::{cell_name, is_kernel_path, printable, quantile_us, time, us, variation, wrapped};
 use crate::compare::{CompareOptions, Figure, Quantity, VariationComparison, compare_variations, verdict_text};
-use crate::record::{Cell, Latency, Record, Run, Warning};
+use crate::record::{Cell, Latency, Record, Round, Run, Warning};
+use crate::statistics::trend::median;
 
 /// For each size: the best path that avoids the kernel's stack against the kernel's best.
 ///
@@ -22,14 +23,11 @@ pub(super) fn verdict_lines(record: &Record) -> Vec<String> {
         let (Some(near), Some(kernel)) = (best(false), best(true)) else {
             continue;
         };
-        if let (Some(near_ns), Some(kernel_ns)) = (near.latency_ns.p50, kernel.latency_ns.p50) {
-            lines.push(format!(
-                "{size_bytes} B: p50 of {} is {:.2} x {}, the kernel's best",
-                cell_name(&near.cell),
-                near_ns / kernel_ns,
-                cell_name(&kernel.cell),
-            ));
-        }
+        let (near_name, kernel_name) = (cell_name(&near.cell), cell_name(&kernel.cell));
+        lines
+            .extend(ratio_within_rounds(near, kernel).map(|ratio| {
+                format!("{size_bytes} B: p50 of {near_name} is {ratio} {kernel_name}, the kernel's best")
+            }));
     }
     lines.extend(record.runs.iter().filter_map(forwarder_line));
     lines.extend(variation_lines(record));
@@ -39,6 +37,24 @@ pub(super) fn verdict_lines(record: &Record) -> Vec<String> {
     lines
 }
 
+/// The medians of two cells against each other, round by round: what changed on the machine between rounds is in both. With more than one round, the
+/// least and the greatest ratio too. `None`: no round has both.
+fn ratio_within_rounds(near: &Run, kernel: &Run) -> Option<String> {
+    let ratio = |round: &Round| {
+        let of_kernel = kernel.rounds.iter().find(|other| other.index == round.index)?;
+        Some(round.p50_ns? / of_kernel.p50_ns.filter(|ns| *ns > 0.0)?)
+    };
+    let ratios: Vec<f64> = near.rounds.iter().filter_map(ratio).collect();
+    let middle = median(&ratios)?;
+    let (least, greatest) = ratios.iter().fold((middle, middle), |(low, high), at| (low.min(*at), high.max(*at)));
+    let range = if ratios.len() > 1 {
+        format!(" ({least:.2}..{greatest:.2} in {} rounds)", ratios.len())
+    } else {
+        String::new()
+    };
+    Some(format!("{middle:.2}{range} x"))
+}
+
 /// What stands in the table in place of a quantile.
 fn legend(record: &Record) -> Vec<String> {
     const SHOWN: [f64; 5] = [50.0, 90.0, 99.0, 99.9, 99.99];
@@ -46,6 +62,9 @@ fn legend(record: &Record) -> Vec<String> {
     let mut lines = Vec::new();
     if shows("-") {
         lines.push("-: fewer than 10 samples lie beyond; measure longer to see it".to_owned());
+    }
+    if record.experiment.latency == Latency::HalfRtt {
+        lines.push("tails: half RTT shows half of a stall of one end; double p99.9 and beyond to have it".to_owned());
     }
     if shows("lost") {
         lines.push("lost: so many messages were lost that this quantile is one of them".to_owned());
