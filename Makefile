@@ -82,7 +82,7 @@ test-kernels: namespaces $(KERNEL_FILES)
 
 # The speed targets, against sockperf on the same cable. Eight minutes on an otherwise idle machine, four for the commands of
 # tuning, and six for how calls wait; ONLY=send: those figures, and the targets that need no others; ONLY="run -- true,ping": both of these;
-# ONLY=tune: check and tune measure; ONLY="waiting tunnel": how calls wait, in these cells. BASE=/path/to/nearwire: against another build, in the same rounds.
+# ONLY=tune: check and tune measure; ONLY=load: the workloads load and stream; ONLY="waiting tunnel": how calls wait, in these cells. BASE=/path/to/nearwire: against another build, in the same rounds.
 targets:
 	@$(call install,$(TARGETS_PACKAGES))
 	cargo build --release -p nearwire-preload

@@ -7,6 +7,7 @@
 mod accelerated;
 mod command;
 mod contenders;
+mod load;
 mod neighbours;
 mod one_way;
 mod pairs;
@@ -59,6 +60,7 @@ fn main() -> ExitCode {
     let words: Vec<&str> = chosen().flat_map(|words| words.split(' ')).collect();
     let is_waiting = words.first() == Some(&waiting::NAME);
     let is_tune = words.first() == Some(&tune::NAME);
+    let is_load = words.first() == Some(&load::NAME);
     let only = chosen().next();
     // What runs the command first: it inherits the CPUs of this thread, which `measure` pins.
     let command = || only.map_or_else(command::judge, |_| Ok(true));
@@ -67,9 +69,12 @@ fn main() -> ExitCode {
         if is_tune || only.is_none() {
             met &= tune::judge()?;
         }
-        if !is_waiting && !is_tune {
+        if !is_waiting && !is_tune && !is_load {
             met &= command()?;
             met &= verdicts::judge(&measure(only)?, only.is_some())?;
+        }
+        if is_load || only.is_none() {
+            met &= load::judge()?;
         }
         if is_waiting || only.is_none() {
             met &= waiting::judge(words.get(1..).unwrap_or_default())?;

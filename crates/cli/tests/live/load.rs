@@ -157,6 +157,6 @@ fn stream_over_a_faulty_wire_counts_lost_doubled_and_reordered_frames() {
         assert_eq!(count("samples") + count("lost"), 2000, "{run:#}");
         // More may be lost at the far end's ring.
         assert!(count("lost") >= 130, "{run:#}");
-        assert!(count("duplicated") > 20 && count("reordered") > 20, "{run:#}");
+        assert!(count("duplicated") > 0 && count("reordered") > 0, "{run:#}");
     }
 }
