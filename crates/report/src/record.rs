@@ -276,6 +276,12 @@ pub enum MetricKind {
 }
 
 impl Run {
+    /// Whether messages go one way and are counted where they arrive, so that there are no latencies.
+    #[must_use]
+    pub fn is_one_way(&self) -> bool {
+        self.metric("received-rate").is_some()
+    }
+
     /// A metric by its name.
     #[must_use]
     pub fn metric(&self, name: &str) -> Option<f64> {

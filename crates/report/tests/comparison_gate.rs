@@ -6,8 +6,8 @@ mod common;
 
 use common::compared::{OPTIONS, record, template};
 use common::sample_record;
-use nearwire_report::record::Record;
-use nearwire_report::{Comparison, Figure, Quantity, Verdict, compare, render_comparison};
+use nearwire_report::record::{Headline, Latency, Metric, MetricKind, Record};
+use nearwire_report::{CompareOptions, Comparison, Figure, Quantity, Verdict, compare, render_comparison};
 
 fn p50(found: &Comparison) -> Figure {
     *found.cells[0].figure(Quantity::P50).unwrap()
@@ -186,4 +186,34 @@ fn cpus_that_were_moved_between_the_records_are_told() {
     let text = render_comparison(&compare(&a, &b, OPTIONS));
     assert!(text.contains("a cache line took 61 ns between the two CPUs in A and 30 ns in B"), "{text}");
     assert!(text.contains("the machine differs too (NOTE machine-differs)"), "{text}");
+}
+
+/// A record of a stream has no latencies: its messages may take longer all the same.
+#[test]
+fn stream_that_moves_fewer_messages_is_slower() {
+    let stream = |slower: f64| {
+        let mut record = common::load_record();
+        (record.experiment.workload, record.experiment.latency) = ("stream".to_owned(), Latency::None);
+        record.runs.truncate(1);
+        let run = &mut record.runs[0];
+        (run.cell.rate_per_second, run.latency_ns, run.quantiles) = (None, Headline::default(), Vec::new());
+        run.metrics = vec![Metric {
+            name: "received-rate".to_owned(),
+            unit: "messages/s".to_owned(),
+            kind: MetricKind::Rate,
+            value: Some(1e6 / slower),
+        }];
+        for round in &mut run.rounds {
+            (round.p50_ns, round.p99_ns) = (None, None);
+            round.blocks.clear();
+            let noise = 1.0 + 0.002 * f64::from(round.index % 3);
+            (round.samples, round.duration_ns) = (100_000, (1e8 * slower * noise) as u64);
+        }
+        record
+    };
+    let same = compare(&stream(1.0), &stream(1.0), CompareOptions::default());
+    assert!(!same.has_difference() && !same.has_undecided(), "{}", render_comparison(&same));
+    let slower = compare(&stream(1.0), &stream(1.2), CompareOptions::default());
+    assert!(slower.has_difference(), "{}", render_comparison(&slower));
+    assert!(render_comparison(&slower).contains("a message"), "{}", render_comparison(&slower));
 }

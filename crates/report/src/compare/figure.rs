@@ -13,6 +13,8 @@ pub enum Quantity {
     P999,
     /// Messages lost, percent of those sent.
     Loss,
+    /// Time from one message that arrives to the next, ns: of workloads that send one way.
+    MessageTime,
     /// CPU time of the initiator for one message, ns.
     CpuInitiator,
     /// CPU time of the responder for one message, ns.
@@ -28,15 +30,16 @@ impl Quantity {
             Quantity::P99 => "p99",
             Quantity::P999 => "p99.9",
             Quantity::Loss => "loss",
+            Quantity::MessageTime => "a message",
             Quantity::CpuInitiator => "CPU initiator",
             Quantity::CpuResponder => "CPU responder",
         }
     }
 
-    /// True for quantiles of half round trips.
+    /// True for quantiles of latencies, and for the time that a message takes where messages go one way.
     #[must_use]
     pub const fn is_latency(self) -> bool {
-        matches!(self, Quantity::P50 | Quantity::P99 | Quantity::P999)
+        matches!(self, Quantity::P50 | Quantity::P99 | Quantity::P999 | Quantity::MessageTime)
     }
 
     /// True for CPU times.

@@ -110,6 +110,7 @@ impl CellComparison {
             of_rounds(Quantity::P99),
             tail::figure(a, b, drift.correlation(), options),
             loss::figure(a, b, options),
+            of_rounds(Quantity::MessageTime),
             cpu(Quantity::CpuInitiator),
             cpu(Quantity::CpuResponder),
         ];
@@ -152,7 +153,9 @@ impl Comparison {
     /// True when some figure cannot be told, when a cell has no median on one side, or when there is no cell to compare.
     #[must_use]
     pub fn has_undecided(&self) -> bool {
-        let has_no_median = |cell: &CellComparison| cell.figure(Quantity::P50).is_none();
+        let has_no_median = |cell: &CellComparison| {
+            [Quantity::P50, Quantity::MessageTime].iter().all(|quantity| cell.figure(*quantity).is_none())
+        };
         self.cells.is_empty()
             || self.cells.iter().any(has_no_median)
             || self.figures().any(|figure| figure.verdict == Verdict::CannotTell)

@@ -22,6 +22,10 @@ const LEAST_ROUNDS: usize = 4;
 /// Share of a normal distribution below one standard deviation under its mean, and below [`NORMAL_95`] of them.
 const TAILS: [(f64, f64); 2] = [(0.158_655, 1.0), (0.025, NORMAL_95)];
 
+fn message_time_ns(round: &Round) -> Option<f64> {
+    (round.samples > 0).then(|| round.duration_ns as f64 / round.samples as f64)
+}
+
 /// One side's rounds: a value each, in the order in which they ran; infinite where it falls among the lost messages.
 pub(super) struct Rounds {
     values_ns: Vec<f64>,
@@ -35,7 +39,8 @@ impl Rounds {
             Quantity::P99 => |round| value(round, 99.0, round.p99_ns, |block| block.p99_ns),
             Quantity::CpuInitiator => |round| round.cpu_initiator_ns_per_message,
             Quantity::CpuResponder => |round| round.cpu_responder_ns_per_message,
-            Quantity::P999 | Quantity::Loss => return None,
+            Quantity::MessageTime if run.is_one_way() => message_time_ns,
+            Quantity::P999 | Quantity::Loss | Quantity::MessageTime => return None,
         };
         Some(Self { values_ns: run.rounds.iter().filter_map(of_round).collect() })
     }
@@ -154,7 +159,8 @@ fn estimate(medians_ns: (f64, f64), a: &Rounds, b: &Rounds, resamples: u32, mut 
 
 /// How the medians of neighbouring rounds of both sides go together.
 pub(super) fn drift_of_medians(a: &Run, b: &Run) -> Drift {
-    match (Rounds::of(a, Quantity::P50), Rounds::of(b, Quantity::P50)) {
+    let quantity = if a.is_one_way() { Quantity::MessageTime } else { Quantity::P50 };
+    match (Rounds::of(a, quantity), Rounds::of(b, quantity)) {
         (Some(a), Some(b)) if a.count().min(b.count()) >= LEAST_ROUNDS => drift([&a, &b]),
         _ => Drift::default(),
     }

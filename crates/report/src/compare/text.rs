@@ -73,7 +73,8 @@ fn table(comparison: &Comparison) -> String {
     let header = ["path", "size", "figure", "A", "B", "B/A", "interval", "noise", "visible", "verdict"];
     table.set_header(header);
     for cell in &comparison.cells {
-        for quantity in [Quantity::P50, Quantity::P99] {
+        let is_one_way = cell.figure(Quantity::MessageTime).is_some();
+        for quantity in [Quantity::P50, Quantity::P99].into_iter().filter(|_| !is_one_way) {
             match cell.figure(quantity) {
                 Some(figure) => table.add_row(row(cell, figure)),
                 None => table.add_row(unsupported_row(cell, quantity)),
@@ -97,7 +98,7 @@ fn table(comparison: &Comparison) -> String {
 fn is_shown_where_it_tells(figure: &Figure) -> bool {
     match figure.quantity {
         Quantity::P50 | Quantity::P99 => false,
-        Quantity::P999 => true,
+        Quantity::P999 | Quantity::MessageTime => true,
         Quantity::Loss => figure.a > 0.0 || figure.b > 0.0 || figure.verdict != Verdict::NoDifference,
         Quantity::CpuInitiator | Quantity::CpuResponder => figure.verdict != Verdict::NoDifference,
     }
