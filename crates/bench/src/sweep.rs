@@ -1,6 +1,7 @@
 //! The rates of a sweep: up to what a path carries, which short trials find.
 
 use nearwire_sys::tsc::Clock;
+use nearwire_sys::usage::interrupted;
 
 use crate::bed::TestBed;
 use crate::experiment::{CellSpec, Experiment};
@@ -73,6 +74,10 @@ fn carries(
 ) -> Result<bool, RoundError> {
     let cell = CellSpec { rate_per_second: Some(rate_per_second), ..*cell };
     for trial in 0..TRIALS {
+        // Nothing more is measured then, whatever is found.
+        if interrupted() {
+            return Ok(false);
+        }
         let setup = experiment.setup(&cell, bed, std::process::id(), trial, None);
         let plan = RoundPlan {
             warm_up_messages: 0,
