@@ -5,9 +5,13 @@
 
 mod anchors;
 mod bars;
+mod comparison;
 mod curves;
 mod dots;
 mod doubts;
+mod embedded;
+mod heat_blocks;
+mod heat_map;
 pub mod intervals;
 mod overlay;
 mod palette;
@@ -46,6 +50,13 @@ pub enum HtmlError {
         #[from]
         source: minijinja::Error,
     },
+    /// A record cannot be written as JSON.
+    #[error("make a report: write a record as JSON: {source}; this is a defect, please report it")]
+    Json {
+        /// What the writer said.
+        #[from]
+        source: serde_json::Error,
+    },
 }
 
 /// Everything the template shows.
@@ -54,8 +65,10 @@ struct Page {
     style: &'static str,
     headline: String,
     overlay: Option<String>,
+    comparison: Option<comparison::Comparison>,
     families: Vec<(&'static str, &'static str)>,
     sections: Vec<Section>,
+    records: Vec<embedded::Embedded>,
 }
 
 /// One record.
@@ -78,6 +91,7 @@ struct Section {
     latencies: &'static str,
     is_half_rtt: bool,
     has_latency: bool,
+    heat_maps: Vec<heat_map::HeatMap>,
     doubts: Vec<doubts::Doubt>,
     notes: Vec<(String, String)>,
     forwarders: Vec<String>,
@@ -114,6 +128,9 @@ pub fn render_html(records: &[Record]) -> Result<String, HtmlError> {
         .enumerate()
         .map(|(index, (record, anchors))| section(index, record, anchors))
         .collect();
+    let embedded =
+        records.iter().enumerate().map(|(index, record)| embedded::embedded(&overlay::letter(index), record));
+    let embedded = embedded.collect::<Result<_, _>>()?;
     let page = Page {
         style: STYLE,
         headline: match sections.as_slice() {
@@ -121,8 +138,10 @@ pub fn render_html(records: &[Record]) -> Result<String, HtmlError> {
             several => format!("{} records side by side", several.len()),
         },
         overlay: words::headline_size(first).and_then(|size_bytes| overlay::chart(&records, size_bytes, &anchors)),
+        comparison: comparison::comparison(&records, &anchors),
         families: families(&records),
         sections,
+        records: embedded,
     };
     let mut environment = minijinja::Environment::new();
     // The name's ending turns on escaping of everything that is not marked safe.
@@ -179,6 +198,7 @@ fn section(index: usize, record: &Record, anchors: &Anchors) -> Section {
         latencies: if latency == Latency::HalfRtt { "Half round trips" } else { "Response times" },
         is_half_rtt: latency == Latency::HalfRtt,
         has_latency: latency != Latency::None,
+        heat_maps: heat_map::maps(record, anchors),
         doubts: doubts::doubts(record, anchors),
         notes: doubts::notes(record),
         forwarders: record.runs.iter().filter_map(words::forwarder).collect(),

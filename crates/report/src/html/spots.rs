@@ -1,6 +1,6 @@
 //! Places on a picture that tell their figures: by pointer, by keyboard and by touch, without a script.
 //!
-//! A picture is an image to readers that speak, so what can take the focus lies over it as elements of its own. The style
+//! A picture is an image to readers that speak, so what can take the focus lies below it as elements of its own. The style
 //! sheet shows the words of the one that has the pointer or the focus at the lower edge of the window.
 
 use std::fmt::Write as _;
@@ -43,12 +43,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn spot_has_its_words_escaped_and_lies_over_the_picture() {
+    fn spot_has_its_words_escaped_and_its_place_in_shares() {
         let mut svg = Svg::new(200.0, 100.0, "name");
         svg.spot((20.0, 10.0), (100.0, 50.0), "<a> \"b\"");
         svg.row_spot((50.0, 20.0), 50.0, "row", "A-udp-spin-64B");
         let picture = svg.finish();
-        assert!(picture.starts_with("<div class=\"drawing\"><svg") && picture.ends_with("</div>"), "{picture}");
+        assert!(picture.starts_with("<div class=\"drawing\"><span") && picture.ends_with("</svg></div>"), "{picture}");
         assert!(picture.contains("aria-label=\"&lt;a&gt; &quot;b&quot;\""), "{picture}");
         assert!(picture.contains("left:10.00%;top:10.00%;width:50.00%;height:50.00%"), "{picture}");
         assert!(

@@ -30,7 +30,7 @@ pub(super) enum Anchor {
 /// An SVG picture under construction; lengths are in user units, which are CSS pixels at full width.
 pub(super) struct Svg {
     body: String,
-    /// What lies over the picture (`spots.rs`).
+    /// What lies below the picture (`spots.rs`).
     pub(super) spots: String,
     width: f64,
     height: f64,
@@ -91,6 +91,11 @@ impl Svg {
         );
     }
 
+    /// A shape by its path data, which must come from numbers only.
+    pub(super) fn shape(&mut self, class: &str, path: &str) {
+        let _ = write!(self.body, r#"<path class="{class}" d="{path}"/>"#);
+    }
+
     pub(super) fn diamond(&mut self, class: &str, at: (f64, f64), radius: f64) {
         let (x, y) = at;
         let _ = write!(
@@ -132,7 +137,7 @@ impl Svg {
         if self.spots.is_empty() {
             return self.body;
         }
-        format!("<div class=\"drawing\">{}{}</div>", self.body, self.spots)
+        format!("<div class=\"drawing\">{}{}</div>", self.spots, self.body)
     }
 }
 
