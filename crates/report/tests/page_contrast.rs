@@ -11,7 +11,7 @@ const LEAST: f64 = 4.5;
 /// Grounds of what is not named below.
 const ANYWHERE: [&str; 3] = ["ground", "panel", "hover"];
 /// Grounds that only some text has.
-const ONLY: [(&str, &[&str]); 9] = [
+const ONLY: [(&str, &[&str]); 7] = [
     ("ink", &["ground", "panel", "hover", "grid", "alarm-ground", "differs"]),
     ("soft", &["ground", "panel", "hover", "alarm-ground", "differs"]),
     ("faint", &["ground", "panel", "hover", "differs"]),
@@ -19,8 +19,6 @@ const ONLY: [(&str, &[&str]); 9] = [
     ("better", &["panel", "hover", "differs"]),
     ("worse", &["panel", "hover", "differs"]),
     ("tip", &["tip-ground"]),
-    ("heat-text", &["panel", "hover"]),
-    ("focus", &["ground", "panel"]),
 ];
 
 type Colours = BTreeMap<String, String>;

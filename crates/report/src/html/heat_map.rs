@@ -157,11 +157,7 @@ fn legend(svg: &mut Svg, left: f64, y: f64) {
 fn tip(row: &Row, label: &str) -> String {
     let ratios = || row.pieces.iter().map(|piece| piece.ratio);
     let (least, most) = (ratios().fold(f64::INFINITY, f64::min), ratios().fold(0.0, f64::max));
-    let mut words = format!(
-        "{label}: usual {}; {} blocks, {least:.2} to {most:.2} times that",
-        micro(row.usual_ns),
-        row.pieces.len()
-    );
+    let mut words = format!("{label}: usual {}, from {least:.2} to {most:.2} times that", micro(row.usual_ns));
     let mut far: Vec<&Piece> = row.pieces.iter().filter(|piece| piece.level().abs() >= TOLD_LEVEL).collect();
     if far.is_empty() {
         return words;
@@ -171,6 +167,6 @@ fn tip(row: &Row, label: &str) -> String {
     far.truncate(MOST_TOLD);
     far.sort_by(|a, b| a.from_ns.total_cmp(&b.from_ns));
     let told: Vec<String> = far.iter().map(|piece| format!("{:.2} at {}", piece.ratio, micro(piece.from_ns))).collect();
-    let _ = write!(words, "\n{count} of them far from it, the farthest: {}", told.join(", "));
+    let _ = write!(words, "\n{count} of {} marks are far from it, the farthest: {}", row.pieces.len(), told.join(", "));
     words
 }
