@@ -248,6 +248,6 @@ fn record_is_had_back_from_the_page_by_the_line_that_it_tells() {
         assert!(text.contains(&told), "the page does not tell {told}");
         let status = Command::new("sh").args(["-c", &line]).current_dir(folder.path()).status().unwrap();
         assert!(status.success());
-        assert_eq!(read_record(&folder.path().join(format!("{letter}.json"))).unwrap(), *record);
+        assert_eq!(read_record(folder.path().join(format!("{letter}.json"))).unwrap(), *record);
     }
 }
