@@ -13,19 +13,51 @@ use std::{env, fs};
 
 use nearwire_report::render_html;
 
-/// Appended to the page so that the dumped document tells what the browser made of it.
+/// Appended to the page so that the dumped document tells what the browser made of it: among others the text with the
+/// least contrast to what lies behind it, and how many of the elements that tell more show it once they have the focus.
 const PROBE: &str = "<script>addEventListener('load', () => {\
     document.querySelectorAll('details').forEach(details => details.open = true);\
     const cut = [...document.querySelectorAll('svg text')].filter(text => {\
         const box = text.getBBox(), view = text.ownerSVGElement.viewBox.baseVal;\
         return box.x < -0.5 || box.x + box.width > view.width + 0.5;\
     }).map(text => text.textContent);\
+    const channels = colour => colour.match(/[0-9.]+/g).map(Number);\
+    const luminance = ([red, green, blue]) => [red, green, blue].map(value => value / 255)\
+        .map(share => share <= 0.04045 ? share / 12.92 : ((share + 0.055) / 1.055) ** 2.4)\
+        .reduce((sum, share, index) => sum + share * [0.2126, 0.7152, 0.0722][index], 0);\
+    const behind = element => {\
+        for (let at = element; at; at = at.parentElement) {\
+            const ground = channels(getComputedStyle(at).backgroundColor);\
+            if (ground.length === 3 || ground[3] === 1) return ground;\
+        }\
+        return [255, 255, 255];\
+    };\
+    const contrast = element => {\
+        const style = getComputedStyle(element), inPicture = element.namespaceURI.endsWith('svg');\
+        const text = luminance(channels(inPicture ? style.fill : style.color)), ground = luminance(behind(element));\
+        return (Math.max(text, ground) + 0.05) / (Math.min(text, ground) + 0.05);\
+    };\
+    const writes = element => [...element.childNodes].some(node => node.nodeType === 3 && node.data.trim());\
+    const texts = [...document.querySelectorAll('body *')].filter(element => writes(element)\
+        && !element.closest('script, title') && element.getClientRects().length);\
+    const least = texts.map(element => [contrast(element), element]).sort((a, b) => a[0] - b[0])[0];\
+    const spots = [...document.querySelectorAll('[data-tip]')];\
+    const silent = spots.filter(spot => {\
+        spot.focus({preventScroll: true});\
+        const shown = getComputedStyle(spot, '::after');\
+        return document.activeElement !== spot || shown.position !== 'fixed' || !shown.content.includes(' ');\
+    });\
+    document.activeElement.blur();\
     const probe = document.createElement('p');\
     probe.id = 'probe';\
     probe.textContent = 'ground=' + getComputedStyle(document.body).backgroundColor\
         + ';svgs=' + document.querySelectorAll('svg').length\
         + ';overflow=' + (document.documentElement.scrollWidth > innerWidth)\
         + ';cut=' + cut.slice(0, 3).join('|')\
+        + ';texts=' + texts.length\
+        + ';contrast=' + least[0].toFixed(2) + ' ' + least[1].tagName + ' ' + least[1].textContent.slice(0, 30).replace(';', ',')\
+        + ';spots=' + spots.length\
+        + ';silent=' + silent.length\
         + ';resources=' + performance.getEntriesByType('resource').length + ';';\
     document.body.append(probe);\
 });</script></body>";
@@ -74,6 +106,15 @@ fn probed<'a>(document: &'a str, name: &str) -> &'a str {
     value.split(';').next().unwrap()
 }
 
+/// Text has a contrast of 4.5 or more, and what tells more does so with the focus.
+fn assert_readable(document: &str) {
+    let least = probed(document, "contrast");
+    assert!(least.split(' ').next().unwrap().parse::<f64>().unwrap() >= 4.5, "{least}");
+    assert!(probed(document, "texts").parse::<u32>().unwrap() > 300);
+    assert!(probed(document, "spots").parse::<u32>().unwrap() > 100);
+    assert_eq!(probed(document, "silent"), "0", "they cannot take the focus or show nothing");
+}
+
 #[test]
 fn page_in_light_and_dark_has_charts_and_no_requests() {
     let page = folder().join("report.html");
@@ -90,6 +131,7 @@ fn page_in_light_and_dark_has_charts_and_no_requests() {
         assert_eq!(probed(&document, "cut"), "", "labels reach out of their pictures");
         assert_eq!(probed(&document, "resources"), "0", "the page asked for something");
         assert_eq!(probed(&document, "overflow"), "false", "the page is wider than its window");
+        assert_readable(&document);
         grounds.push(probed(&document, "ground").to_owned());
         let picture = folder().join(format!("{name}.png"));
         run_chromium(&page, dark, 1280, &[format!("--screenshot={}", picture.display())]);
@@ -114,7 +156,7 @@ fn page_on_a_phone_does_not_overflow() {
         const inner = document.querySelector('iframe').contentDocument;\
         document.body.append(inner.getElementById('probe'));\
     });</script>";
-    let frame = "<iframe src=\"phone.html\" style=\"width:400px;height:2500px;border:0\"></iframe>";
+    let frame = "<iframe src=\"phone.html\" style=\"width:360px;height:2500px;border:0\"></iframe>";
     fs::write(&shell, format!("<body style=\"margin:0\">{frame}{script}")).unwrap();
     let allow = "--allow-file-access-from-files".to_owned();
     let document = run_chromium(&shell, false, 500, &[allow.clone(), "--dump-dom".to_owned()]);
@@ -127,19 +169,34 @@ fn page_on_a_phone_does_not_overflow() {
 #[test]
 fn several_records_are_sections_of_one_page() {
     let page = folder().join("several.html");
-    let mut second = common::sample_record();
-    second.started_at = "2026-03-15T09:00:00Z".to_owned();
-    for run in &mut second.runs {
-        run.latency_ns.p50 = run.latency_ns.p50.map(|p50_ns| p50_ns * 1.08);
-    }
-    let html = render_html(&[common::sample_record(), second]).unwrap();
+    let records = [common::sample_record(), common::pages::slower_record(1.08)];
+    let html = render_html(&records).unwrap();
     fs::write(&page, html.replace("</body>", PROBE)).unwrap();
     if chromium().is_none() {
         return;
     }
-    let document = run_chromium(&page, false, 1280, &["--dump-dom".to_owned()]);
-    assert!(probed(&document, "svgs").parse::<u32>().unwrap() >= 80);
-    assert_eq!(probed(&document, "cut"), "");
+    for dark in [false, true] {
+        let document = run_chromium(&page, dark, 1280, &["--dump-dom".to_owned()]);
+        assert!(probed(&document, "svgs").parse::<u32>().unwrap() >= 80);
+        assert_eq!(probed(&document, "cut"), "");
+        assert_eq!(probed(&document, "overflow"), "false");
+        assert_readable(&document);
+    }
     let picture = folder().join("several.png");
     run_chromium(&page, false, 1280, &[format!("--screenshot={}", picture.display())]);
+}
+
+#[test]
+fn pages_of_other_workloads_are_readable() {
+    for (name, record) in [("load", common::load_record()), ("stream", common::pages::stream_record())] {
+        let page = folder().join(format!("{name}.html"));
+        fs::write(&page, render_html(&[record]).unwrap().replace("</body>", PROBE)).unwrap();
+        if chromium().is_none() {
+            return;
+        }
+        let document = run_chromium(&page, true, 1280, &["--dump-dom".to_owned()]);
+        let least = probed(&document, "contrast");
+        assert!(least.split(' ').next().unwrap().parse::<f64>().unwrap() >= 4.5, "{name}: {least}");
+        assert_eq!((probed(&document, "cut"), probed(&document, "silent")), ("", "0"), "{name}");
+    }
 }

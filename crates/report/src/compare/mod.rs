@@ -36,7 +36,7 @@ pub use figure::{Figure, Quantity, Verdict};
 pub use settings::SettingDifference;
 pub(crate) use settings::reading_text;
 pub use text::render_comparison;
-pub(crate) use text::verdict_text;
+pub(crate) use text::{COLUMNS, Line, cell_lists, conclusion, lines, verdict_text};
 pub use variations::{VariationComparison, compare_variations};
 
 /// How to compare.

@@ -23,7 +23,7 @@ pub fn render_comparison(comparison: &Comparison) -> String {
         out.push('\n');
     }
     let _ = writeln!(out);
-    for line in conclusion(comparison) {
+    for line in conclusion(comparison).iter().flat_map(|paragraph| wrapped(paragraph, WIDTH)) {
         let _ = writeln!(out, "{line}");
     }
     for (title, cells) in cell_lists(comparison) {
@@ -52,7 +52,8 @@ pub fn render_comparison(comparison: &Comparison) -> String {
     out
 }
 
-fn cell_lists(comparison: &Comparison) -> [(&'static str, &[Cell]); 5] {
+/// Cells that are not compared, with why.
+pub(crate) fn cell_lists(comparison: &Comparison) -> [(&'static str, &[Cell]); 5] {
     [
         ("Missing in B", &comparison.only_a),
         ("Only B has", &comparison.only_b),
@@ -67,22 +68,48 @@ fn cell_names(cells: &[Cell]) -> String {
     names.join(", ")
 }
 
+/// Greatest difference that is printed as a number.
+const MOST_PERCENT: f64 = 1000.0;
+/// The same of a ratio.
+const MOST_RATIO: f64 = 100.0;
+
+/// What is compared of each cell, as tables show it.
+pub(crate) const COLUMNS: [&str; 10] =
+    ["path", "size", "figure", "A", "B", "B/A", "interval", "noise", "visible", "verdict"];
+
+/// One row of a table of verdicts.
+pub(crate) struct Line<'a> {
+    pub(crate) cell: &'a Cell,
+    /// `None` where a side does not support the figure.
+    pub(crate) figure: Option<&'a Figure>,
+    /// One text for each of [`COLUMNS`].
+    pub(crate) texts: Vec<String>,
+}
+
+/// The rows of a comparison, in the order of its cells.
+pub(crate) fn lines(comparison: &Comparison) -> Vec<Line<'_>> {
+    let mut lines = Vec::new();
+    for cell in &comparison.cells {
+        let line = |figure, texts| Line { cell: &cell.cell, figure, texts };
+        let is_one_way = cell.figure(Quantity::MessageTime).is_some();
+        for quantity in [Quantity::P50, Quantity::P99].into_iter().filter(|_| !is_one_way) {
+            lines.push(match cell.figure(quantity) {
+                Some(figure) => line(Some(figure), row(cell, figure)),
+                None => line(None, unsupported_row(cell, quantity)),
+            });
+        }
+        let telling = cell.figures.iter().filter(|figure| is_shown_where_it_tells(figure));
+        lines.extend(telling.map(|figure| line(Some(figure), row(cell, figure))));
+    }
+    lines
+}
+
 fn table(comparison: &Comparison) -> String {
     let mut table = Table::new();
     table.load_style(comfy_table::presets::NOTHING);
-    let header = ["path", "size", "figure", "A", "B", "B/A", "interval", "noise", "visible", "verdict"];
-    table.set_header(header);
-    for cell in &comparison.cells {
-        let is_one_way = cell.figure(Quantity::MessageTime).is_some();
-        for quantity in [Quantity::P50, Quantity::P99].into_iter().filter(|_| !is_one_way) {
-            match cell.figure(quantity) {
-                Some(figure) => table.add_row(row(cell, figure)),
-                None => table.add_row(unsupported_row(cell, quantity)),
-            };
-        }
-        for figure in cell.figures.iter().filter(|figure| is_shown_where_it_tells(figure)) {
-            table.add_row(row(cell, figure));
-        }
+    table.set_header(COLUMNS);
+    for line in lines(comparison) {
+        table.add_row(line.texts);
     }
     for column in 3..9 {
         if let Some(column) = table.column_mut(column) {
@@ -118,7 +145,11 @@ fn row(cell: &CellComparison, figure: &Figure) -> Vec<String> {
         value if is_loss => percent_text(value),
         value => us(Some(value)),
     };
-    let change = |value: f64| if is_loss { format!("{value:+.3}") } else { format!("{value:.3}") };
+    let change = |value: f64| match value {
+        value if is_loss => format!("{value:+.3}"),
+        value if value > MOST_RATIO => format!("over {MOST_RATIO:.0}"),
+        value => format!("{value:.3}"),
+    };
     let interval = figure.interval.map(|(low, high)| format!("{}..{}", change(low), change(high)));
     vec![
         cell_name(&cell.cell),
@@ -151,6 +182,8 @@ pub(crate) fn verdict_text(figure: &Figure) -> String {
 fn percent_text(value: f64) -> String {
     match value {
         value if value.is_infinite() => "any".to_owned(),
+        // An interval of few samples has no end worth a number.
+        value if value > MOST_PERCENT => format!("over {MOST_PERCENT:.0} %"),
         0.0 => "0 %".to_owned(),
         value if value < 0.01 => format!("{value:.4} %"),
         value if value < 0.1 => format!("{value:.3} %"),
@@ -159,8 +192,8 @@ fn percent_text(value: f64) -> String {
     }
 }
 
-/// How many verdicts of each kind, how sure they are, and what the exit code stands for.
-fn conclusion(comparison: &Comparison) -> Vec<String> {
+/// How many verdicts of each kind, how sure they are, and, last, what the exit code stands for.
+pub(crate) fn conclusion(comparison: &Comparison) -> Vec<String> {
     let options = &comparison.options;
     let confidence = format!("{} %", rounded(options.confidence * 100.0));
     let tested = comparison.figures().filter(|figure| figure.p_value.is_some()).count();
@@ -172,15 +205,14 @@ fn conclusion(comparison: &Comparison) -> Vec<String> {
     if hidden > 0 {
         lines.push(format!("Not shown: {hidden} figures of loss and CPU time without a difference."));
     }
-    let text = format!(
+    lines.push(format!(
         "Each verdict holds for its figure alone with {confidence}: a difference is more than {} %, more than the noise \
          floor, and its interval excludes 1; \"no difference\" is an interval within {} %. visible: the smallest \
          difference that could have been told.",
         options.threshold_percent, options.threshold_percent
-    );
-    lines.extend(wrapped(&text, WIDTH));
-    lines.extend(wrapped(&false_alarms(comparison, tested), WIDTH));
-    lines.extend(wrapped(&gate(comparison), WIDTH));
+    ));
+    lines.push(false_alarms(comparison, tested));
+    lines.push(gate(comparison));
     lines
 }
 

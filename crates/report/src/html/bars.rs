@@ -1,5 +1,6 @@
 //! Messages a second of each path as bars, for workloads without latencies.
 
+use super::anchors::Anchors;
 use super::palette::family;
 use super::svg::{Anchor, Svg};
 use crate::record::Run;
@@ -13,7 +14,7 @@ const FOOT: f64 = 34.0;
 const FIGURES: f64 = 250.0;
 
 /// The chart of one size; the longest bar is the greatest rate.
-pub(super) fn chart(runs: &[&Run], size_bytes: u32) -> String {
+pub(super) fn chart(runs: &[&Run], size_bytes: u32, anchors: &Anchors) -> String {
     let mut rows: Vec<(&Run, f64)> =
         runs.iter().map(|run| (*run, run.metric("received-rate").unwrap_or(0.0))).collect();
     rows.sort_by(|a, b| b.1.total_cmp(&a.1));
@@ -25,11 +26,13 @@ pub(super) fn chart(runs: &[&Run], size_bytes: u32) -> String {
     for (index, (run, rate)) in rows.iter().enumerate() {
         let y = TOP + (index as f64 + 0.5) * ROW;
         let end = left + rate / greatest * (WIDTH - left - FIGURES);
-        svg.open(&format!("row {}", family(&run.cell.path)), &words(run));
+        svg.open(&format!("row {}", family(&run.cell.path)), "");
         svg.text("label", (left - 14.0, y + 4.5), Anchor::End, &cell_name(&run.cell));
         svg.rect("bar", (left, y - 8.0), ((end - left).max(1.0), 16.0));
         svg.text("number", (end + 8.0, y + 4.5), Anchor::Start, &words(run));
         svg.close();
+        let tip = format!("{}, {size_bytes} B: {}", cell_name(&run.cell), words(run));
+        svg.row_spot((y, ROW), left - 8.0, &tip, anchors.id(run));
     }
     svg.line("axis", (left, TOP), (left, bottom));
     svg.text("caption", (left, bottom + 22.0), Anchor::Start, "messages that arrived, a second; bars begin at 0");

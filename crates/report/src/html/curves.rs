@@ -271,6 +271,7 @@ fn draw(series: &[Series], axis: &Axis, name: &str) -> String {
             svg.polyline("leader", &[(end.0 + 3.0, end.1), (right + 2.0, end.1), (right + 18.0, label)]);
             svg.circle("end", end, 2.6);
             svg.text("label", (right + 22.0, label + 4.0), Anchor::Start, &line.label);
+            svg.spot((right + 18.0, label - LABEL_GAP / 2.0), (WIDTH - right - 18.0, LABEL_GAP), &line.tip);
         }
         svg.close();
     }

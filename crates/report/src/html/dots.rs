@@ -1,5 +1,6 @@
 //! Median and 99 % of each path on a log axis, with intervals, above the published marks.
 
+use super::anchors::Anchors;
 use super::palette::family;
 use super::published::{PUBLISHED, Published};
 use super::svg::{Anchor, LogScale, Svg, tick_label};
@@ -15,7 +16,7 @@ const GROUP: f64 = 34.0;
 const COLUMN: f64 = 62.0;
 
 /// The chart of one size; `runs` come nearest first.
-pub(super) fn chart(runs: &[&Run], size_bytes: u32, latency: Latency) -> String {
+pub(super) fn chart(runs: &[&Run], size_bytes: u32, latency: Latency, anchors: &Anchors) -> String {
     // What was published is half of a round trip without load.
     let published: &[Published] = if latency == Latency::HalfRtt { &PUBLISHED } else { &[] };
     let published_height = if published.is_empty() { 0.0 } else { GROUP + published.len() as f64 * ROW };
@@ -33,6 +34,7 @@ pub(super) fn chart(runs: &[&Run], size_bytes: u32, latency: Latency) -> String 
     for (index, run) in runs.iter().enumerate() {
         let y = TOP + (index as f64 + 0.5) * ROW;
         row(&mut svg, run, &scale, y, (left, right));
+        svg.row_spot((y, ROW), left - 8.0, &tip(run, &cell_name(&run.cell)), anchors.id(run));
     }
     let below = TOP + runs.len() as f64 * ROW;
     if !published.is_empty() {
@@ -69,8 +71,7 @@ fn axis(svg: &mut Svg, scale: &LogScale, bottom: f64, (left, right): (f64, f64),
 
 fn row(svg: &mut Svg, run: &Run, scale: &LogScale, y: f64, (left, right): (f64, f64)) {
     let name = cell_name(&run.cell);
-    svg.open(&format!("row {}", family(&run.cell.path)), &tip(run, &name));
-    svg.rect("hit", (0.0, y - ROW / 2.0), (WIDTH, ROW));
+    svg.open(&format!("row {}", family(&run.cell.path)), "");
     svg.text("label", (left - 14.0, y + 4.5), Anchor::End, &name);
     let p50 = quantile(run, 50.0).and_then(|line| Some((line.value_ns?, line)));
     let p99 = quantile(run, 99.0).and_then(|line| Some((line.value_ns?, line)));
@@ -108,12 +109,12 @@ fn published_rows(svg: &mut Svg, scale: &LogScale, top: f64, (left, right): (f64
         let y = top + GROUP + (index as f64 + 0.5) * ROW;
         let half_rtt = micro(mark.half_rtt_ns);
         let tip = format!("{}: {half_rtt}, published for other hardware", mark.name);
-        svg.open("row f-published", &tip);
-        svg.rect("hit", (0.0, y - ROW / 2.0), (WIDTH, ROW));
+        svg.open("row f-published", "");
         svg.text("label", (left - 14.0, y + 4.5), Anchor::End, mark.name);
         svg.diamond("mark", (scale.place(mark.half_rtt_ns), y), 5.4);
         svg.text("number", (right + COLUMN + 18.0, y + 4.5), Anchor::End, &half_rtt);
         svg.close();
+        svg.spot((0.0, y - ROW / 2.0), (WIDTH, ROW), &tip);
     }
 }
 
@@ -121,7 +122,7 @@ fn tip(run: &Run, name: &str) -> String {
     let part = |title: &str, percent: f64| {
         let line = quantile(run, percent)?;
         let interval = match (line.low_ns, line.high_ns) {
-            (Some(low_ns), Some(high_ns)) => format!(" ({} to {})", micro(low_ns), micro(high_ns)),
+            (Some(low_ns), Some(high_ns)) => format!(" (95 % interval {} to {})", micro(low_ns), micro(high_ns)),
             _ => String::new(),
         };
         Some(format!("{title} {}{interval}", micro(line.value_ns?)))

@@ -33,13 +33,29 @@ pub struct IntervalRow {
 /// largest change.
 #[must_use]
 pub fn intervals(rows: &[IntervalRow], name: &str, unit: &str) -> String {
+    let caption = format!("{unit} · filled: an effect was measured, hollow: none · bars are the intervals");
+    draw(rows, &[], name, &caption, 0.0)
+}
+
+/// The same with a link for each row; the axis reaches at least `least_reach`.
+pub(super) fn linked_intervals(
+    rows: &[IntervalRow],
+    links: &[String],
+    name: &str,
+    caption: &str,
+    least_reach: f64,
+) -> String {
+    draw(rows, links, name, caption, least_reach)
+}
+
+fn draw(rows: &[IntervalRow], links: &[String], name: &str, caption: &str, least_reach: f64) -> String {
     let bottom = TOP + rows.len() as f64 * ROW;
     let mut svg = Svg::new(WIDTH, bottom + FOOT, name);
     let longest = rows.iter().map(|row| row.label.chars().count()).max().unwrap_or(0);
     let left = (longest as f64).mul_add(LABEL_CHARACTER, 24.0).min(LABEL_MAX);
     let right = WIDTH - 36.0;
-    let most = rows.iter().map(|row| row.value.abs()).fold(0.0, f64::max);
-    let reach = if most > 0.0 { rounded_up(most * 2.0) } else { 1.0 };
+    let most = rows.iter().map(|row| row.value.abs() * 2.0).fold(least_reach, f64::max);
+    let reach = if most > 0.0 { rounded_up(most) } else { 1.0 };
     let place = |value: f64| left + (value.clamp(-reach, reach) / reach + 1.0) / 2.0 * (right - left);
     for tick in -TICKS..=TICKS {
         let value = reach * f64::from(tick) / f64::from(TICKS);
@@ -49,21 +65,32 @@ pub fn intervals(rows: &[IntervalRow], name: &str, unit: &str) -> String {
     }
     for (at, row) in rows.iter().enumerate() {
         let y = (at as f64 + 0.5).mul_add(ROW, TOP);
-        svg.open(&format!("row {}", row.class), &row.tip);
-        svg.rect("hit", (0.0, y - ROW / 2.0), (WIDTH, ROW));
-        svg.text("label", (left - 14.0, y + 4.5), Anchor::End, &row.label);
-        let (from, to) = (place(row.low), place(row.high));
-        svg.line("interval", (from, y), (to, y));
-        for end in [from, to] {
-            svg.line("cap", (end, y - 4.0), (end, y + 4.0));
+        match links.get(at) {
+            Some(id) => {
+                svg.row_spot((y, ROW), left - 8.0, &row.tip, id);
+                svg.open(&format!("row {}", row.class), "");
+            }
+            None => {
+                svg.open(&format!("row {}", row.class), &row.tip);
+                svg.rect("hit", (0.0, y - ROW / 2.0), (WIDTH, ROW));
+            }
         }
-        svg.circle(if row.is_sure { "p50" } else { "p99" }, (place(row.value), y), 5.0);
+        marks(&mut svg, row, (left, y), place);
         svg.close();
     }
-    let caption = format!("{unit} · filled: an effect was measured, hollow: none · bars are the intervals");
     // From the edge, as labels may leave less room than it needs.
-    svg.text("caption", (16.0, bottom + 22.0), Anchor::Start, &caption);
+    svg.text("caption", (16.0, bottom + 22.0), Anchor::Start, caption);
     svg.finish()
+}
+
+fn marks(svg: &mut Svg, row: &IntervalRow, (left, y): (f64, f64), place: impl Fn(f64) -> f64) {
+    svg.text("label", (left - 14.0, y + 4.5), Anchor::End, &row.label);
+    let (from, to) = (place(row.low), place(row.high));
+    svg.line("interval", (from, y), (to, y));
+    for end in [from, to] {
+        svg.line("cap", (end, y - 4.0), (end, y + 4.0));
+    }
+    svg.circle(if row.is_sure { "p50" } else { "p99" }, (place(row.value), y), 5.0);
 }
 
 /// The next of 1, 2, 4, 8 times a power of ten.

@@ -3,14 +3,21 @@
 //! Charts are SVG that we write ourselves; the template in `templates/` places them and escapes all text that
 //! comes from records. Colours live in the style sheet, so that one page serves light and dark.
 
+mod anchors;
 mod bars;
+mod comparison;
 mod curves;
 mod dots;
+mod doubts;
+mod embedded;
+mod heat_blocks;
+mod heat_map;
 pub mod intervals;
 mod overlay;
 mod palette;
 mod published;
 mod rounds;
+mod spots;
 mod svg;
 mod tables;
 mod words;
@@ -20,9 +27,10 @@ use thiserror::Error;
 
 pub use palette::family;
 
-use crate::record::{Latency, Record, Run, Warning};
-use crate::render::units::cell_name;
-use crate::render::{by_size, load_lines, names};
+use anchors::Anchors;
+
+use crate::record::{Latency, Record};
+use crate::render::{by_size, load_lines};
 
 const TEMPLATE: &str = include_str!("../../templates/report.html");
 /// The style sheet of the page, for pages of other crates.
@@ -42,6 +50,13 @@ pub enum HtmlError {
         #[from]
         source: minijinja::Error,
     },
+    /// A record cannot be written as JSON.
+    #[error("make a report: write a record as JSON: {source}; this is a defect, please report it")]
+    Json {
+        /// What the writer said.
+        #[from]
+        source: serde_json::Error,
+    },
 }
 
 /// Everything the template shows.
@@ -50,8 +65,10 @@ struct Page {
     style: &'static str,
     headline: String,
     overlay: Option<String>,
+    comparison: Option<comparison::Comparison>,
     families: Vec<(&'static str, &'static str)>,
     sections: Vec<Section>,
+    records: Vec<embedded::Embedded>,
 }
 
 /// One record.
@@ -74,7 +91,8 @@ struct Section {
     latencies: &'static str,
     is_half_rtt: bool,
     has_latency: bool,
-    doubts: Vec<Doubt>,
+    heat_maps: Vec<heat_map::HeatMap>,
+    doubts: Vec<doubts::Doubt>,
     notes: Vec<(String, String)>,
     forwarders: Vec<String>,
     settings: Vec<tables::SettingRow>,
@@ -93,15 +111,6 @@ struct SizePanel {
     rows: Vec<tables::FigureRow>,
 }
 
-/// A kind of warning, with what was seen on which cells.
-#[derive(Debug, Serialize)]
-struct Doubt {
-    code: String,
-    advice: String,
-    /// Whose doubt, and its text.
-    seen: Vec<(String, String)>,
-}
-
 /// Renders the page; several records become sections below a chart of them all.
 ///
 /// # Errors
@@ -111,16 +120,28 @@ pub fn render_html(records: &[Record]) -> Result<String, HtmlError> {
     let Some(first) = records.first() else {
         return Err(HtmlError::Nothing);
     };
-    let sections: Vec<Section> = records.iter().enumerate().map(|(index, record)| section(index, record)).collect();
+    let anchors: Vec<Anchors> =
+        records.iter().enumerate().map(|(index, record)| Anchors::of(&overlay::letter(index), record)).collect();
+    let sections: Vec<Section> = records
+        .iter()
+        .zip(&anchors)
+        .enumerate()
+        .map(|(index, (record, anchors))| section(index, record, anchors))
+        .collect();
+    let embedded =
+        records.iter().enumerate().map(|(index, record)| embedded::embedded(&overlay::letter(index), record));
+    let embedded = embedded.collect::<Result<_, _>>()?;
     let page = Page {
         style: STYLE,
         headline: match sections.as_slice() {
             [only] => only.headline.clone(),
             several => format!("{} records side by side", several.len()),
         },
-        overlay: words::headline_size(first).and_then(|size_bytes| overlay::chart(&records, size_bytes)),
+        overlay: words::headline_size(first).and_then(|size_bytes| overlay::chart(&records, size_bytes, &anchors)),
+        comparison: comparison::comparison(&records, &anchors),
         families: families(&records),
         sections,
+        records: embedded,
     };
     let mut environment = minijinja::Environment::new();
     // The name's ending turns on escaping of everything that is not marked safe.
@@ -135,7 +156,7 @@ fn families(records: &[Record]) -> Vec<(&'static str, &'static str)> {
     palette::FAMILIES.into_iter().filter(|(class, _)| occurs(class)).collect()
 }
 
-fn section(index: usize, record: &Record) -> Section {
+fn section(index: usize, record: &Record, anchors: &Anchors) -> Section {
     let groups = by_size(record);
     let headline_size = words::headline_size(record);
     let of_size = |size_bytes: u32| Some(words::headline(groups.get(&size_bytes)?, size_bytes));
@@ -150,12 +171,12 @@ fn section(index: usize, record: &Record) -> Section {
             size_bytes,
             open: headline_size == Some(size_bytes),
             dots: match latency {
-                Latency::None => bars::chart(runs, size_bytes),
-                Latency::HalfRtt | Latency::ResponseTime => dots::chart(runs, size_bytes, latency),
+                Latency::None => bars::chart(runs, size_bytes, anchors),
+                Latency::HalfRtt | Latency::ResponseTime => dots::chart(runs, size_bytes, latency, anchors),
             },
             percentiles: curves::percentiles(runs, size_bytes, latency),
-            strips: rounds::strips(runs),
-            rows: runs.iter().map(|run| tables::figure_row(run, latency)).collect(),
+            strips: rounds::strips(runs, anchors),
+            rows: runs.iter().map(|run| tables::figure_row(run, latency, anchors)).collect(),
         })
         .collect();
     sizes.sort_by_key(|panel| (!panel.open, panel.size_bytes));
@@ -177,49 +198,12 @@ fn section(index: usize, record: &Record) -> Section {
         latencies: if latency == Latency::HalfRtt { "Half round trips" } else { "Response times" },
         is_half_rtt: latency == Latency::HalfRtt,
         has_latency: latency != Latency::None,
-        doubts: doubts(record),
-        notes: notes(record),
+        heat_maps: heat_map::maps(record, anchors),
+        doubts: doubts::doubts(record, anchors),
+        notes: doubts::notes(record),
         forwarders: record.runs.iter().filter_map(words::forwarder).collect(),
         settings_that_differ: tables::differing(&settings),
         settings,
         configuration: tables::configuration(record),
     }
-}
-
-/// Warnings of the record, then those of its cells; a code and its advice are said once for all of them.
-fn doubts(record: &Record) -> Vec<Doubt> {
-    let of_record = record.warnings.iter().map(|warning| ("the experiment".to_owned(), warning));
-    let of_runs = record.runs.iter().flat_map(|run| run.warnings.iter().map(move |warning| (whose(run), warning)));
-    let mut doubts: Vec<Doubt> = Vec::new();
-    for (whose, warning) in of_record.chain(of_runs) {
-        let Warning { code, text, advice } = warning.clone();
-        let same = |known: &&mut Doubt| known.code == code && known.advice == advice;
-        let Some(known) = doubts.iter_mut().find(same) else {
-            doubts.push(Doubt { code, advice, seen: vec![(whose, text)] });
-            continue;
-        };
-        match known.seen.iter_mut().find(|(_, seen)| *seen == text) {
-            Some((names, _)) => *names = format!("{names}, {whose}"),
-            None => known.seen.push((whose, text)),
-        }
-    }
-    doubts
-}
-
-fn whose(run: &Run) -> String {
-    format!("{} {} B", cell_name(&run.cell), run.cell.size_bytes)
-}
-
-/// Notes with the cells they are about.
-fn notes(record: &Record) -> Vec<(String, String)> {
-    let mut notes: Vec<(&str, Vec<&Run>)> = Vec::new();
-    for run in &record.runs {
-        for note in &run.notes {
-            match notes.iter_mut().find(|(text, _)| text == note) {
-                Some((_, runs)) => runs.push(run),
-                None => notes.push((note, vec![run])),
-            }
-        }
-    }
-    notes.into_iter().map(|(text, runs)| (names(record, &runs), text.to_owned())).collect()
 }

@@ -1,5 +1,6 @@
 //! Several records in one picture: each cell's median in each record.
 
+use super::anchors::Anchors;
 use super::palette::family;
 use super::svg::{Anchor, LogScale, Svg, tick_label};
 use super::words::micro;
@@ -19,8 +20,9 @@ pub(super) fn letter(index: usize) -> String {
     }
 }
 
-/// The chart of the cells of `size_bytes`; `None` when there is one record or no such cell.
-pub(super) fn chart(records: &[Record], size_bytes: u32) -> Option<String> {
+/// The chart of the cells of `size_bytes`; `None` when there is one record or no such cell. Rows link to the first record
+/// that has the cell.
+pub(super) fn chart(records: &[Record], size_bytes: u32, anchors: &[Anchors]) -> Option<String> {
     let mut rows: Vec<(&Cell, Vec<(usize, f64)>)> = Vec::new();
     for (index, record) in records.iter().enumerate() {
         for run in record.runs.iter().filter(|run| run.cell.size_bytes == size_bytes) {
@@ -49,19 +51,23 @@ pub(super) fn chart(records: &[Record], size_bytes: u32) -> Option<String> {
         svg.text("tick", (x, TOP - 16.0), Anchor::Middle, &tick_label(tick));
     }
     svg.line("axis", (left, bottom), (WIDTH - 16.0, bottom));
-    let caption = "p50, half RTT, log axis; each letter is a record, and records are separate runs";
-    svg.text("caption", (left, bottom + 24.0), Anchor::Start, caption);
+    let caption = format!(
+        "p50, {}, log axis; each letter is a record, and records are separate runs",
+        records[0].experiment.latency.words()
+    );
+    svg.text("caption", (left, bottom + 24.0), Anchor::Start, &caption);
     for (index, (cell, points)) in rows.iter().enumerate() {
-        row(&mut svg, cell, points, &scale, (left, TOP + (index as f64 + 0.5) * ROW));
+        let y = TOP + (index as f64 + 0.5) * ROW;
+        row(&mut svg, cell, points, &scale, (left, y));
+        let id = anchors.iter().find_map(|anchors| anchors.id_of(cell)).unwrap_or_default();
+        svg.row_spot((y, ROW), left - 8.0, &tip(cell, points), id);
     }
     Some(svg.finish())
 }
 
 fn row(svg: &mut Svg, cell: &Cell, points: &[(usize, f64)], scale: &LogScale, at: (f64, f64)) {
     let (left, y) = at;
-    let parts: Vec<String> = points.iter().map(|(index, ns)| format!("{}: {}", letter(*index), micro(*ns))).collect();
-    svg.open(&format!("row {}", family(&cell.path)), &parts.join("\n"));
-    svg.rect("hit", (0.0, y - ROW / 2.0), (WIDTH, ROW));
+    svg.open(&format!("row {}", family(&cell.path)), "");
     svg.text("label", (left - 14.0, y + 4.5), Anchor::End, &cell_name(cell));
     let places: Vec<f64> = points.iter().map(|point| scale.place(point.1)).collect();
     let from = places.iter().copied().fold(f64::INFINITY, f64::min);
@@ -76,4 +82,9 @@ fn row(svg: &mut Svg, cell: &Cell, points: &[(usize, f64)], scale: &LogScale, at
         svg.text("letter", (x, y - 7.5), Anchor::Middle, &letter(*index));
     }
     svg.close();
+}
+
+fn tip(cell: &Cell, points: &[(usize, f64)]) -> String {
+    let parts: Vec<String> = points.iter().map(|(index, ns)| format!("{}: {}", letter(*index), micro(*ns))).collect();
+    format!("{}, {} B, p50\n{}", cell_name(cell), cell.size_bytes, parts.join("\n"))
 }

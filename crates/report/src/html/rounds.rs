@@ -1,6 +1,9 @@
 //! A small picture for each path: the median of every round against the median of all, so that drift, jumps
 //! and disturbed rounds can be seen.
 
+use std::cmp::Ordering;
+
+use super::anchors::Anchors;
 use super::palette::family;
 use super::svg::{Anchor, Svg};
 use super::words::micro;
@@ -18,11 +21,15 @@ const BOTTOM: f64 = HEIGHT - 14.0;
 /// Deviation that fills the picture, percent: the largest of the page within these bounds.
 const LEAST_REACH: f64 = 3.0;
 const MOST_REACH: f64 = 40.0;
+/// Rounds in the words of a picture, at most.
+const MOST_TOLD: usize = 20;
 
 /// One path's picture with its caption.
 #[derive(Debug, serde::Serialize)]
 pub(super) struct Strip {
     name: String,
+    /// Of the cell's row in the table of figures.
+    id: String,
     family: &'static str,
     median: String,
     spread: String,
@@ -30,14 +37,14 @@ pub(super) struct Strip {
 }
 
 /// The pictures of one size on one scale; paths with fewer than two supported rounds have none.
-pub(super) fn strips(runs: &[&Run]) -> Vec<Strip> {
+pub(super) fn strips(runs: &[&Run], anchors: &Anchors) -> Vec<Strip> {
     let reach = runs
         .iter()
         .flat_map(|run| deviations_percent(run))
         .map(|point| point.percent.abs())
         .fold(LEAST_REACH, f64::max)
         .min(MOST_REACH);
-    runs.iter().filter_map(|run| strip(run, reach)).collect()
+    runs.iter().filter_map(|run| strip(run, reach, anchors.id(run))).collect()
 }
 
 struct Point {
@@ -60,7 +67,7 @@ fn deviations_percent(run: &Run) -> Vec<Point> {
     run.rounds.iter().enumerate().filter_map(point).collect()
 }
 
-fn strip(run: &Run, reach: f64) -> Option<Strip> {
+fn strip(run: &Run, reach: f64, id: &str) -> Option<Strip> {
     let points = deviations_percent(run);
     if points.len() < 2 {
         return None;
@@ -74,6 +81,7 @@ fn strip(run: &Run, reach: f64) -> Option<Strip> {
         spread: format!("{lowest:+.1} to {highest:+.1} %"),
         svg: picture(run, &name, &points, reach),
         family: family(&run.cell.path),
+        id: id.to_owned(),
         name,
     })
 }
@@ -94,15 +102,30 @@ fn picture(run: &Run, name: &str, points: &[Point], reach: f64) -> String {
     let line: Vec<(f64, f64)> = points.iter().map(|point| (place_x(point.index), place_y(point.percent))).collect();
     svg.polyline("curve d-solid", &line);
     for (point, &at) in points.iter().zip(&line) {
-        let mut tip = format!("round {}: {} ({:+.1} %)", point.index, micro(point.p50_ns), point.percent);
-        if !point.marks.is_empty() {
-            tip.push_str(", marked: ");
-            tip.push_str(&point.marks);
-        }
-        svg.open(if point.marks.is_empty() { "round" } else { "round marked" }, &tip);
+        svg.open(if point.marks.is_empty() { "round" } else { "round marked" }, "");
         svg.circle("dot", at, if point.marks.is_empty() { 3.0 } else { 4.4 });
         svg.close();
     }
     svg.close();
+    svg.spot((0.0, 0.0), (WIDTH, HEIGHT), &tip(name, points));
     svg.finish()
+}
+
+/// Every round in words; of many the marked ones and those farthest from the median.
+fn tip(name: &str, points: &[Point]) -> String {
+    let mut told: Vec<&Point> = points.iter().collect();
+    told.sort_by(|a, b| {
+        (!b.marks.is_empty(), b.percent.abs())
+            .partial_cmp(&(!a.marks.is_empty(), a.percent.abs()))
+            .unwrap_or(Ordering::Equal)
+    });
+    told.truncate(MOST_TOLD);
+    told.sort_by_key(|point| point.index);
+    let words = |point: &&Point| {
+        let marks = if point.marks.is_empty() { String::new() } else { format!(", marked: {}", point.marks) };
+        format!("round {}: {} ({:+.1} %{marks})", point.index, micro(point.p50_ns), point.percent)
+    };
+    let rounds: Vec<String> = told.iter().map(words).collect();
+    let which = if points.len() > MOST_TOLD { ", the farthest from the median" } else { "" };
+    format!("{name}, median of each round{which}\n{}", rounds.join(" · "))
 }

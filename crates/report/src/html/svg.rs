@@ -30,6 +30,8 @@ pub(super) enum Anchor {
 /// An SVG picture under construction; lengths are in user units, which are CSS pixels at full width.
 pub(super) struct Svg {
     body: String,
+    /// What lies below the picture (`spots.rs`).
+    pub(super) spots: String,
     width: f64,
     height: f64,
 }
@@ -43,7 +45,7 @@ impl Svg {
             r#"<svg viewBox="0 0 {width:.0} {height:.0}" width="{width:.0}" height="{height:.0}" role="img" aria-label="{}">"#,
             escaped(name)
         );
-        Self { body, width, height }
+        Self { body, spots: String::new(), width, height }
     }
 
     pub(super) fn height(&self) -> f64 {
@@ -54,7 +56,7 @@ impl Svg {
         self.width
     }
 
-    /// Begins a group; `tip` appears when the pointer rests on it.
+    /// Begins a group; `tip` appears when the pointer rests on it, so a spot must tell it too.
     pub(super) fn open(&mut self, class: &str, tip: &str) {
         let _ = write!(self.body, r#"<g class="{class}">"#);
         if !tip.is_empty() {
@@ -87,6 +89,11 @@ impl Svg {
             size.0.max(0.0),
             size.1.max(0.0)
         );
+    }
+
+    /// A shape by its path data, which must come from numbers only.
+    pub(super) fn shape(&mut self, class: &str, path: &str) {
+        let _ = write!(self.body, r#"<path class="{class}" d="{path}"/>"#);
     }
 
     pub(super) fn diamond(&mut self, class: &str, at: (f64, f64), radius: f64) {
@@ -124,9 +131,13 @@ impl Svg {
         );
     }
 
+    /// The picture, with its spots where it has any.
     pub(super) fn finish(mut self) -> String {
         self.body.push_str("</svg>");
-        self.body
+        if self.spots.is_empty() {
+            return self.body;
+        }
+        format!("<div class=\"drawing\">{}{}</div>", self.spots, self.body)
     }
 }
 

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use serde::Serialize;
 
+use super::anchors::Anchors;
 use super::palette::family;
 use super::svg::tick_label;
 use super::words::{micro, micro_number};
@@ -29,21 +30,22 @@ const LATENCIES: [&str; 12] =
 #[derive(Debug, Serialize)]
 pub(super) struct Figure {
     text: String,
-    /// Interval in words; empty when there is none.
+    /// The figure with its interval in words; empty when there is none.
     tip: String,
 }
 
 /// One row of the figures table.
 #[derive(Debug, Serialize)]
 pub(super) struct FigureRow {
+    id: String,
     name: String,
     family: &'static str,
     figures: Vec<Figure>,
 }
 
-pub(super) fn figure_row(run: &Run, latency: Latency) -> FigureRow {
+pub(super) fn figure_row(run: &Run, latency: Latency, anchors: &Anchors) -> FigureRow {
     let figures = if latency == Latency::None { throughput(run) } else { latencies(run) };
-    FigureRow { name: cell_name(&run.cell), family: family(&run.cell.path), figures }
+    FigureRow { id: anchors.id(run).to_owned(), name: cell_name(&run.cell), family: family(&run.cell.path), figures }
 }
 
 fn throughput(run: &Run) -> Vec<Figure> {
@@ -60,15 +62,18 @@ fn throughput(run: &Run) -> Vec<Figure> {
         micro_number(run.cpu_initiator_ns_per_message),
         micro_number(run.cpu_responder_ns_per_message),
     ];
-    texts.into_iter().map(|text| Figure { text, tip: String::new() }).collect()
+    texts.into_iter().map(plain).collect()
 }
 
 fn latencies(run: &Run) -> Vec<Figure> {
-    let plain = |text: String| Figure { text, tip: String::new() };
     let half = &run.latency_ns;
-    let with_interval = |percent: f64| Figure {
-        text: quantile_us(run, percent).replace('-', "–"),
-        tip: quantile(run, percent).map(interval_words).unwrap_or_default(),
+    let name = format!("{} {} B", cell_name(&run.cell), run.cell.size_bytes);
+    let with_interval = |percent: f64| {
+        let text = quantile_us(run, percent).replace('-', "–");
+        let words = quantile(run, percent).map(interval_words).filter(|words| !words.is_empty());
+        let value = quantile(run, percent).and_then(|line| line.value_ns).map_or_else(|| text.clone(), micro);
+        let tip = words.map(|words| format!("{name}, p{percent} {value}: {words}")).unwrap_or_default();
+        Figure { text, tip }
     };
     let slow = run.slow_events_per_second;
     vec![
@@ -85,6 +90,10 @@ fn latencies(run: &Run) -> Vec<Figure> {
         plain(micro_number(run.cpu_initiator_ns_per_message)),
         plain(micro_number(run.cpu_responder_ns_per_message)),
     ]
+}
+
+fn plain(text: String) -> Figure {
+    Figure { text, tip: String::new() }
 }
 
 fn interval_words(line: &Quantile) -> String {

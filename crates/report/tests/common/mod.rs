@@ -3,6 +3,7 @@
 #![allow(dead_code, reason = "each test file uses the part it needs")]
 
 pub mod compared;
+pub mod pages;
 
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
