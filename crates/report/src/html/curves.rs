@@ -5,7 +5,7 @@ use super::svg::{Anchor, LogScale, Svg, nines, spread_labels, tick_label};
 use super::words::micro;
 use crate::load::capacities;
 use crate::record::{Cell, Latency, Record, Run};
-use crate::render::units::{cell_name, count};
+use crate::render::units::cell_name;
 
 const WIDTH: f64 = 1080.0;
 const LEFT: f64 = 64.0;
@@ -125,7 +125,7 @@ pub(super) fn rates(record: &Record) -> Option<String> {
     });
     let title = "99 % response time of each path against the rate of messages";
     let caption = "messages a second that were to be sent, log axis; a line ends where p99 is not supported";
-    let words = |place| format!("{}/s", count(place as u64));
+    let words = |place| format!("{}/s", si(place));
     Against { lines: lines.collect(), caption, values: Values::of(Latency::ResponseTime), words, tip: micro }
         .draw(title)
 }
