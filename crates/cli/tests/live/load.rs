@@ -21,8 +21,8 @@ fn every_path_is_measured_at_each_rate_and_says_what_it_answered() {
     let mut args = vec!["bench"];
     args.extend(PATHS);
     args.extend(["--workload", "load", "--rate", "500,2k", "--arrivals", "fixed", "--time", "200ms", "--rounds", "2"]);
-    args.extend(["--size", "64", "--tx", "frame", "--rx", "in-place", "--quiet", "--json", file.to_str().unwrap()]);
-    args.extend(["--samples", samples.to_str().unwrap()]);
+    args.extend(["--size", "64", "--tx", "frame", "--rx", "in-place", "--xdp", "generic", "--quiet"]);
+    args.extend(["--json", file.to_str().unwrap(), "--samples", samples.to_str().unwrap()]);
     let output = nearwire(&args);
     assert_eq!(code(&output), Some(0), "{}", errors(&output));
     for words in ["response time, us - load, fixed arrivals", "answered/s", "late p99"] {
@@ -99,7 +99,7 @@ fn stream_counts_what_arrives_on_every_path_and_tcp_loses_nothing() {
     let mut args = vec!["bench"];
     args.extend(PATHS);
     args.extend(["--workload", "stream", "--count", "20000", "--rounds", "2", "--size", "64,1400", "--quiet"]);
-    args.extend(["--tx", "frame", "--rx", "in-place"]);
+    args.extend(["--tx", "frame", "--rx", "in-place", "--xdp", "generic"]);
     args.extend(["--json", file.to_str().unwrap(), "--report", page.to_str().unwrap()]);
     let output = nearwire(&args);
     assert_eq!(code(&output), Some(0), "{}", errors(&output));

@@ -144,7 +144,7 @@ fn program_running_is_shown_with_its_sockets_counters_and_reasons() {
 /// A burst of so many datagrams.
 const BURST: u64 = 20_000;
 /// So many are tried: beside other tests a program has a CPU for a part of the time, and sends few datagrams within the time of a batch.
-const BURSTS: u64 = 5;
+const BURSTS: u64 = 15;
 
 #[test]
 fn burst_with_send_coalescing_is_kicked_by_the_batch() {
