@@ -35,12 +35,7 @@ pub trait Endpoint {
     /// # Errors
     /// As [`Endpoint::send`].
     fn try_send_burst(&mut self, first_sequence: u64, count: u32) -> Result<u32, EndpointError> {
-        for sent in 0..count {
-            if !self.try_send(first_sequence + u64::from(sent))? {
-                return Ok(sent);
-            }
-        }
-        Ok(count)
+        while_room(count, |sent| self.try_send(first_sequence + u64::from(sent)))
     }
 
     /// A message that has come; never waits, whatever the path does in [`Endpoint::receive`].
@@ -69,6 +64,17 @@ pub trait Endpoint {
     fn remarks(&self) -> Vec<Remark> {
         Vec::new()
     }
+}
+
+/// Gives messages to `take`, each by how many went before it, until there is no room for one or all of `count` went: how many did.
+#[inline]
+pub(crate) fn while_room<E>(count: u32, mut take: impl FnMut(u32) -> Result<bool, E>) -> Result<u32, E> {
+    for taken in 0..count {
+        if !take(taken)? {
+            return Ok(taken);
+        }
+    }
+    Ok(count)
 }
 
 /// Something an end has to say after a round.

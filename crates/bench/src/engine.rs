@@ -294,7 +294,7 @@ impl<'a> Engine<'a> {
             involuntary_switches: outcome.usage.involuntary_switches,
             responder_voluntary_switches: result.responder.outcome.voluntary_switches,
             responder_involuntary_switches: result.responder.outcome.involuntary_switches,
-            cpu_initiator_ns_per_message: cell.cpu_initiator_ns_per_message(outcome),
+            cpu_initiator_ns_per_message: cell.cpu_initiator_ns_per_message(outcome.usage.cpu_ns, outcome.sent),
             cpu_responder_ns_per_message: per_message(
                 result.responder.outcome.cpu_ns,
                 result.responder.outcome.messages,

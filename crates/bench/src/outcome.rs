@@ -189,7 +189,7 @@ impl CellOutcome {
         let summary = self.distribution.summary(totals.measured_ns);
         let (metrics, invalid) = self.metrics(&summary.quantiles);
         let has_latency = self.workload.latency() != Latency::None;
-        let cpu_initiator_ns_per_message = self.cpu_per_message(totals.cpu_initiator_ns, totals.sent);
+        let cpu_initiator_ns_per_message = self.cpu_initiator_ns_per_message(totals.cpu_initiator_ns, totals.sent);
         let mut run = record::Run {
             cell: record::Cell { variation: self.variation, ..self.spec.cell() },
             samples: totals.samples,
@@ -232,13 +232,8 @@ impl CellOutcome {
     }
 
     /// CPU time of the initiator for one message. A generator that never sleeps uses its CPU whatever it sends.
-    fn cpu_per_message(&self, cpu_ns: u64, messages: u64) -> Option<f64> {
+    pub(crate) fn cpu_initiator_ns_per_message(&self, cpu_ns: u64, messages: u64) -> Option<f64> {
         if self.spec.rate_per_second.is_some() { None } else { per_message(cpu_ns, messages) }
-    }
-
-    /// The same in one round.
-    pub(crate) fn cpu_initiator_ns_per_message(&self, outcome: &RoundOutcome) -> Option<f64> {
-        self.cpu_per_message(outcome.usage.cpu_ns, outcome.sent)
     }
 
     /// What the workload measures beside latency, and why that is not what was asked for.

@@ -58,8 +58,7 @@ fn capacity(cell: Cell, mut runs: Vec<&Run>) -> Capacity<'_> {
 }
 
 fn is_carried(run: &Run) -> bool {
-    let sent = run.samples + run.lost;
-    run.invalid.is_none() && run.samples > 0 && run.lost.saturating_mul(LOST_ONE_OF) <= sent
+    run.invalid.is_none() && run.samples > 0 && run.lost.saturating_mul(LOST_ONE_OF) <= run.sent()
 }
 
 /// Of runs by rising rate.

@@ -275,7 +275,27 @@ pub enum MetricKind {
     Count,
 }
 
+impl Metric {
+    /// A metric; `value` is `None` where the samples cannot support it.
+    #[must_use]
+    pub fn new(name: &str, unit: &str, kind: MetricKind, value: Option<f64>) -> Metric {
+        Metric { name: name.to_owned(), unit: unit.to_owned(), kind, value }
+    }
+}
+
 impl Run {
+    /// Messages that were sent: those that were answered, or arrived, and those that were lost.
+    #[must_use]
+    pub const fn sent(&self) -> u64 {
+        self.samples + self.lost
+    }
+
+    /// Lost messages, percent of those sent; 0 where none was.
+    #[must_use]
+    pub fn lost_percent(&self) -> f64 {
+        self.lost as f64 * 100.0 / self.sent().max(1) as f64
+    }
+
     /// Whether messages go one way and are counted where they arrive, so that there are no latencies.
     #[must_use]
     pub fn is_one_way(&self) -> bool {
@@ -324,6 +344,14 @@ pub struct Quantile {
     /// Messages beyond the quantile, lost ones included; below ten it is not supported.
     #[serde(deserialize_with = "exact")]
     pub support: u64,
+}
+
+impl Quantile {
+    /// The line at exactly `percent` of a table of quantiles.
+    #[must_use]
+    pub fn at(quantiles: &[Quantile], percent: f64) -> Option<&Quantile> {
+        quantiles.iter().find(|line| (line.percent - percent).abs() < 1e-9)
+    }
 }
 
 /// One cell in one round.

@@ -14,7 +14,7 @@ use nearwire_wire::ethernet::VlanTags;
 use nearwire_wire::measuring::{self, ExperimentToken, Kind, MeasuringHeader, ParseError};
 
 use super::{EndAddress, EndInterface, LocalEnd, Path, PathError, Role, RxMode, Setup, TxMode};
-use crate::endpoint::{Arrival, Deadline, Endpoint, EndpointError, Remark};
+use crate::endpoint::{Arrival, Deadline, Endpoint, EndpointError, Remark, while_room};
 
 /// Empty looks at the port (some nanoseconds each) between two looks at the deadline.
 const POLLS_PER_CLOCK_READ: u32 = 256;
@@ -341,15 +341,11 @@ impl<P: Port> Endpoint for FrameEndpoint<P> {
 
     fn try_send_burst(&mut self, first_sequence: u64, count: u32) -> Result<u32, EndpointError> {
         let at = self.sequence_offset;
-        let mut sent = 0;
         // Prepared frames are made for one message at a time; a burst copies.
-        while sent < count {
+        let sent = while_room(count, |sent| {
             self.frame[at..at + 8].copy_from_slice(&(first_sequence + u64::from(sent)).to_be_bytes());
-            if !self.port.queue(&self.frame)? {
-                break;
-            }
-            sent += 1;
-        }
+            self.port.queue(&self.frame)
+        })?;
         self.port.flush()?;
         Ok(sent)
     }

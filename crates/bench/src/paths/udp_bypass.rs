@@ -21,7 +21,7 @@ use nearwire_stack::{Dropped, EndpointId, Family, Message, PortId, ReceiveChecks
 use super::bypass::{CableLink, FlowPort, Station};
 use super::frame::{attempt, poll, port_remarks};
 use super::{EndAddress, LocalEnd, Path, PathError, Setup};
-use crate::endpoint::{Arrival, Deadline, Endpoint, EndpointError, Remark};
+use crate::endpoint::{Arrival, Deadline, Endpoint, EndpointError, Remark, while_room};
 
 /// An end that has its addresses and its port, and does not know its peer's yet.
 pub struct UdpBypassPath<P> {
@@ -206,14 +206,10 @@ impl<P: Port> Endpoint for UdpBypassEndpoint<P> {
     }
 
     fn try_send_burst(&mut self, first_sequence: u64, count: u32) -> Result<u32, EndpointError> {
-        let mut sent = 0;
-        while sent < count {
+        let sent = while_room(count, |sent| {
             self.number_message(first_sequence + u64::from(sent));
-            if !self.queue()? {
-                break;
-            }
-            sent += 1;
-        }
+            self.queue()
+        })?;
         self.port.flush()?;
         Ok(sent)
     }

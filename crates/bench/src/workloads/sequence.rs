@@ -3,6 +3,11 @@
 /// How far back an answer can still be told apart; older ones count as reordered.
 const WINDOW: usize = 4096;
 
+/// The bits of a number that come back, of which there are so many.
+pub(super) const fn mask_of(sequence_bits: u32) -> u64 {
+    if sequence_bits >= u64::BITS { u64::MAX } else { (1 << sequence_bits) - 1 }
+}
+
 /// What an answer turned out to be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Answer {
@@ -30,7 +35,7 @@ impl SequenceTracker {
     /// `sequence_bits`: how many low bits of a number the messages carry.
     #[must_use]
     pub fn new(sequence_bits: u32) -> SequenceTracker {
-        let mask = if sequence_bits >= 64 { u64::MAX } else { (1 << sequence_bits) - 1 };
+        let mask = mask_of(sequence_bits);
         SequenceTracker { current: 0, mask, answered: vec![false; WINDOW] }
     }
 

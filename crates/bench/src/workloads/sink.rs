@@ -5,6 +5,7 @@ use nearwire_sys::usage::ThreadUsage;
 
 use super::Responded;
 use super::echo::IDLE_NS;
+use super::sequence::mask_of;
 use crate::endpoint::{Arrival, Deadline, Endpoint, EndpointError};
 
 /// A stream that brings nothing for so long and is not closed is given up: longer than its sender waits to send again, several times over.
@@ -29,12 +30,14 @@ pub fn run<E: Endpoint>(
     let mut usage_before = ThreadUsage::now();
     let silent_ticks = clock.ticks(SILENT_NS);
     let (mut first_ticks, mut last_ticks) = (None, clock.now_ticks());
+    let mut now = last_ticks;
     loop {
-        let now = clock.now_ticks();
-        match endpoint.receive(&Deadline::after(clock, now, idle_ticks)) {
+        let arrival = endpoint.receive(&Deadline::after(clock, now, idle_ticks));
+        now = clock.now_ticks();
+        match arrival {
             Ok(Some(Arrival::Message(_))) if !endpoint.is_last_as_sent() => outcome.corrupted += 1,
             Ok(Some(Arrival::Message(low_bits))) => {
-                last_ticks = clock.now_ticks();
+                last_ticks = now;
                 if first_ticks.is_none() {
                     (first_ticks, usage_before) = (Some(last_ticks), ThreadUsage::now());
                 }
@@ -48,7 +51,7 @@ pub fn run<E: Endpoint>(
                 }
             }
             Ok(Some(Arrival::Corrupt)) => outcome.corrupted += 1,
-            Ok(None) if stop() && (!endpoint.is_reliable() || clock.now_ticks() - last_ticks > silent_ticks) => break,
+            Ok(None) if stop() && (!endpoint.is_reliable() || now - last_ticks > silent_ticks) => break,
             Ok(None) => {}
             Err(EndpointError::Closed) => break,
             Err(error) => return Err(error),
@@ -79,7 +82,7 @@ struct Numbers {
 
 impl Numbers {
     fn new(bits: u32) -> Numbers {
-        let mask = if bits >= u64::BITS { u64::MAX } else { (1 << bits) - 1 };
+        let mask = mask_of(bits);
         Numbers { mask, highest: 0, seen: vec![0; WINDOW.min(mask / 2 + 1) as usize] }
     }
 

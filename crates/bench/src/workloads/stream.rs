@@ -74,12 +74,7 @@ pub(crate) struct Totals {
 impl Totals {
     /// The metrics of a run.
     pub(crate) fn metrics(&self) -> Vec<Metric> {
-        let rate = |name: &str, unit: &str, value| Metric {
-            name: name.to_owned(),
-            unit: unit.to_owned(),
-            kind: MetricKind::Rate,
-            value,
-        };
+        let rate = |name, unit, value| Metric::new(name, unit, MetricKind::Rate, value);
         let per_second = |messages: u64, ns: u64| (ns > 0).then(|| messages as f64 * 1e9 / ns as f64);
         // The time begins with the first message of a round, which is not of it.
         let received = per_second(self.received.saturating_sub(self.rounds), self.received_in_ns);

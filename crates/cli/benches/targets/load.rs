@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use nearwire_lab::{Cable, VirtualCable, VirtualCableOptions};
 use nearwire_report::read_record;
-use nearwire_report::record::{Record, Run};
+use nearwire_report::record::{Quantile, Record, Run};
 use nearwire_report::statistics::quantiles_of;
 use nearwire_sys::affinity::pin_current_thread;
 use nearwire_sys::tsc::Clock;
@@ -109,6 +109,6 @@ fn noise_us(clock: Clock) -> Result<f64, AnyError> {
         late_ns.push(clock.ns(now - due));
     }
     let quantiles = quantiles_of(&mut late_ns);
-    let p999 = quantiles.iter().find(|line| line.percent == 99.9).and_then(|line| line.value_ns);
+    let p999 = Quantile::at(&quantiles, 99.9).and_then(|line| line.value_ns);
     p999.map(|ns| ns / 1e3).ok_or_else(|| "too few times".into())
 }

@@ -6,6 +6,7 @@ use nearwire_bench::paths::{PathId, RxMode, TxMode, XdpChoice};
 use nearwire_bench::round;
 use nearwire_bench::workloads::{RoundPlan, SampleBuffer};
 use nearwire_bench::xdp_choice;
+use nearwire_report::record::Quantile;
 use nearwire_report::statistics::quantiles_of;
 use nearwire_sys::tsc::Clock;
 
@@ -87,7 +88,7 @@ impl<'a> Cells<'a> {
         let mut half_rtt_ns: Vec<u64> =
             trips.map(|trip| self.clock.ns(u64::from(trip.received_after_ticks)) / 2).collect();
         let quantiles = quantiles_of(&mut half_rtt_ns);
-        let at = |percent| quantiles.iter().find(|quantile| quantile.percent == percent)?.value_ns;
+        let at = |percent| Quantile::at(&quantiles, percent)?.value_ns;
         let both = at(50.0).zip(at(99.0)).ok_or_else(|| format!("{}: no round trips", self.name(which)))?;
         Ok(both.into())
     }

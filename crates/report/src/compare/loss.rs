@@ -15,7 +15,7 @@ const NORMAL: f64 = 1e6;
 
 /// B against A; `None` when either side sent nothing.
 pub(super) fn figure(a: &Run, b: &Run, options: CompareOptions) -> Option<Figure> {
-    let (sent_a, sent_b) = (a.samples + a.lost, b.samples + b.lost);
+    let (sent_a, sent_b) = (a.sent(), b.sent());
     if sent_a == 0 || sent_b == 0 {
         return None;
     }

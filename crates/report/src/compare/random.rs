@@ -17,6 +17,9 @@ impl SplitMix64 {
             hash.add(cell.rx.as_deref().unwrap_or_default());
             hash.add(&cell.size_bytes.to_string());
             hash.add(&cell.ip_version.unwrap_or_default().to_string());
+            if let Some(rate_per_second) = cell.rate_per_second {
+                hash.add(&rate_per_second.to_string());
+            }
             for (id, value) in &cell.variation {
                 hash.add(id);
                 hash.add(value);

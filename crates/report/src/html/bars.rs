@@ -4,7 +4,7 @@ use super::anchors::Anchors;
 use super::palette::family;
 use super::svg::{Anchor, Svg};
 use crate::record::Run;
-use crate::render::units::{cell_name, count};
+use crate::render::units::{cell_name, count, gigabits};
 
 const WIDTH: f64 = 1080.0;
 const ROW: f64 = 26.0;
@@ -41,9 +41,7 @@ pub(super) fn chart(runs: &[&Run], size_bytes: u32, anchors: &Anchors) -> String
 
 fn words(run: &Run) -> String {
     let rate = run.metric("received-rate").map_or_else(|| "–".to_owned(), |rate| count(rate as u64));
-    let gigabits = run.metric("received-bits").map_or(0.0, |bits| bits / 1e9);
-    let sent = run.samples + run.lost;
-    let lost =
-        if run.lost > 0 { format!(", {:.1} % lost", run.lost as f64 * 100.0 / sent as f64) } else { String::new() };
-    format!("{rate}/s, {gigabits:.2} Gb/s{lost}")
+    let gigabits = gigabits(run).unwrap_or_else(|| "0.00".to_owned());
+    let lost = if run.lost > 0 { format!(", {:.1} % lost", run.lost_percent()) } else { String::new() };
+    format!("{rate}/s, {gigabits} Gb/s{lost}")
 }

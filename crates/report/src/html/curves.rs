@@ -13,6 +13,7 @@ const TOP: f64 = 16.0;
 const FOOT: f64 = 56.0;
 const LABEL_GAP: f64 = 17.0;
 const LEAST_HEIGHT: f64 = 440.0;
+const SIZE_CAPTION: &str = "bytes, log axis: payload for sockets, whole frame without FCS for frames";
 /// Labels of the axis are at least so far apart, of its length.
 const LEAST_TICK: f64 = 0.06;
 
@@ -91,23 +92,12 @@ pub(super) fn percentiles(runs: &[&Run], size_bytes: u32, latency: Latency) -> S
 /// Medians against size, a line for each path that has two sizes or more; `None` when there is none. Runs at rates are
 /// another chart's ([`rates`]).
 pub(super) fn sizes(record: &Record) -> Option<String> {
-    let mut lines: Vec<(&Cell, Vec<(f64, f64)>)> = Vec::new();
-    for run in record.runs.iter().filter(|run| run.cell.rate_per_second.is_none()) {
-        let Some(p50_ns) = run.latency_ns.p50 else {
-            continue;
-        };
-        let point = (f64::from(run.cell.size_bytes), p50_ns);
-        match lines.iter_mut().find(|(cell, _)| cell_name(cell) == cell_name(&run.cell)) {
-            Some((_, points)) => points.push(point),
-            None => lines.push((&run.cell, vec![point])),
-        }
-    }
-    let lines = lines.into_iter().map(|(cell, points)| (cell, cell_name(cell), points)).collect();
+    let p50_ns = |run: &Run| run.latency_ns.p50.filter(|_| run.cell.rate_per_second.is_none());
+    let lines = by_size(record, p50_ns);
     let title = "median half round trip of each path against message size";
-    let caption = "bytes, log axis: payload for sockets, whole frame without FCS for frames";
     let chart = Against {
         lines,
-        caption,
+        caption: SIZE_CAPTION,
         values: Values::of(Latency::HalfRtt),
         words: |place| format!("{place:.0} B"),
         tip: micro,
@@ -136,22 +126,27 @@ pub(super) fn throughput(record: &Record) -> Vec<(&'static str, String)> {
     let bits = Values { caption: "bits a second, log axis", label: si };
     let charts = [("Messages a second", "received-rate", messages), ("Bits a second", "received-bits", bits)];
     let chart = |(title, metric, values): (&'static str, &str, Values)| {
-        let mut lines: Vec<Line> = Vec::new();
-        for run in &record.runs {
-            let Some(value) = run.metric(metric).filter(|value| *value > 0.0) else {
-                continue;
-            };
-            let point = (f64::from(run.cell.size_bytes), value);
-            match lines.iter_mut().find(|(cell, ..)| cell_name(cell) == cell_name(&run.cell)) {
-                Some((.., points)) => points.push(point),
-                None => lines.push((&run.cell, cell_name(&run.cell), vec![point])),
-            }
-        }
-        let caption = "bytes, log axis: payload for sockets, whole frame without FCS for frames";
-        let drawn = Against { lines, caption, values, words: |place| format!("{place:.0} B"), tip: si };
+        let lines = by_size(record, |run| run.metric(metric).filter(|value| *value > 0.0));
+        let drawn = Against { lines, caption: SIZE_CAPTION, values, words: |place| format!("{place:.0} B"), tip: si };
         Some((title, drawn.draw(&title.to_lowercase())?))
     };
     charts.into_iter().filter_map(chart).collect()
+}
+
+/// A line for each combination but its size: its sizes and values, where it has one.
+fn by_size(record: &Record, value: impl Fn(&Run) -> Option<f64>) -> Vec<Line<'_>> {
+    let mut lines: Vec<Line> = Vec::new();
+    for run in &record.runs {
+        let Some(value) = value(run) else {
+            continue;
+        };
+        let (name, point) = (cell_name(&run.cell), (f64::from(run.cell.size_bytes), value));
+        match lines.iter_mut().find(|(_, label, _)| *label == name) {
+            Some((.., points)) => points.push(point),
+            None => lines.push((&run.cell, name, vec![point])),
+        }
+    }
+    lines
 }
 
 /// A number with k, M or G.

@@ -10,7 +10,7 @@ use super::svg::tick_label;
 use super::words::{micro, micro_number};
 use crate::compare::reading_text;
 use crate::record::{Latency, Quantile, Record, Run};
-use crate::render::units::{cell_name, count, quantile, quantile_us};
+use crate::render::units::{cell_name, count, gigabits, quantile, quantile_us};
 use crate::statistics::is_lost;
 
 /// Titles of the figures table after the path.
@@ -50,13 +50,12 @@ pub(super) fn figure_row(run: &Run, latency: Latency, anchors: &Anchors) -> Figu
 
 fn throughput(run: &Run) -> Vec<Figure> {
     let rate = |name: &str| run.metric(name).map_or_else(|| "–".to_owned(), |rate| count(rate as u64));
-    let gigabits = run.metric("received-bits").map_or_else(|| "–".to_owned(), |bits| format!("{:.2}", bits / 1e9));
     let texts = [
         count(run.samples),
         count(run.lost),
         rate("sent-rate"),
         rate("received-rate"),
-        gigabits,
+        gigabits(run).unwrap_or_else(|| "–".to_owned()),
         count(run.duplicated),
         count(run.reordered),
         micro_number(run.cpu_initiator_ns_per_message),

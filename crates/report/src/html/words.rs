@@ -1,7 +1,7 @@
 //! Numbers and sentences of the page.
 
 use crate::load::capacities;
-use crate::record::{Record, Run};
+use crate::record::{Quantile, Record, Run};
 use crate::render::units::{cell_name, count, is_kernel_path, time, us};
 
 /// A time with its unit, the micro sign where a page can show it.
@@ -80,10 +80,8 @@ pub(super) fn headline_size(record: &Record) -> Option<u32> {
 /// A forwarder's own latency in words; `None` for other workloads.
 pub(super) fn forwarder(run: &Run) -> Option<String> {
     let quantiles = run.forwarder_ns.as_ref()?;
-    let at = |percent: f64| {
-        let line = quantiles.iter().find(|line| line.percent == percent);
-        line.and_then(|line| line.value_ns).map_or_else(|| "–".to_owned(), micro)
-    };
+    let value_ns = |percent| Quantile::at(quantiles, percent)?.value_ns;
+    let at = |percent| value_ns(percent).map_or_else(|| "–".to_owned(), micro);
     Some(format!(
         "{} {} B: p50 {}, p99 {}, max {}",
         cell_name(&run.cell),

@@ -43,6 +43,5 @@ fn why_not(run: &Run) -> String {
     if run.invalid.is_some() {
         return "INVALID, see the warning".to_owned();
     }
-    let sent = run.samples + run.lost;
-    format!("{:.1} % lost", run.lost as f64 * 100.0 / sent.max(1) as f64)
+    format!("{:.1} % lost", run.lost_percent())
 }

@@ -30,7 +30,7 @@ fn write_totals(out: &mut String, run: &Run, interrupted: bool) {
     let measured_ns: u64 = run.rounds.iter().map(|round| round.duration_ns).sum();
     let warm_up_ns: u64 = run.rounds.iter().map(|round| round.warm_up_ns).sum();
     let warm_up: u64 = run.rounds.iter().map(|round| round.warm_up_messages).sum();
-    let sent = run.samples + run.lost;
+    let sent = run.sent();
     let by = if interrupted { "Ctrl-C" } else { "timer" };
     let _ = write!(
         out,

@@ -7,7 +7,7 @@ use comfy_table::{CellAlignment, Table};
 use super::load_lines::load_lines;
 use super::style::{Ink, by_size};
 use super::table_notes::{machine_lines, notes, verdict_lines};
-use super::units::{count, printable, quantile, quantile_us, us, variation, wrapped};
+use super::units::{count, gigabits, printable, quantile, quantile_us, us, variation, wrapped};
 use crate::record::{Latency, Record, Run};
 
 /// How the table may look.
@@ -57,7 +57,7 @@ const COLUMNS: [Column; 24] = [
     Column { title: "answered/s", left: false, show: |run| whole(run.metric("answered-rate")) },
     Column { title: "sent/s", left: false, show: |run| whole(run.metric("sent-rate")) },
     Column { title: "received/s", left: false, show: |run| whole(run.metric("received-rate")) },
-    Column { title: "Gb/s", left: false, show: |run| gigabits(run.metric("received-bits")) },
+    Column { title: "Gb/s", left: false, show: |run| gigabits(run).unwrap_or_else(|| "-".to_owned()) },
     Column { title: "samples", left: false, show: |run| count(run.samples) },
     Column { title: "lost", left: false, show: |run| count(run.lost) },
     Column { title: "min", left: false, show: |run| us(run.latency_ns.min) },
@@ -195,10 +195,6 @@ fn optional(value: Option<&str>) -> String {
 
 fn ip(version: Option<u8>) -> String {
     version.map(|version| format!("v{version}")).unwrap_or_default()
-}
-
-fn gigabits(bits_per_second: Option<f64>) -> String {
-    bits_per_second.map_or_else(|| "-".to_owned(), |bits| format!("{:.2}", bits / 1e9))
 }
 
 fn whole(value: Option<f64>) -> String {

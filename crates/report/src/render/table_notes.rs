@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::style::{Ink, by_size};
 use super::units::{cell_name, is_kernel_path, printable, quantile_us, time, us, variation, wrapped};
 use crate::compare::{CompareOptions, Figure, Quantity, VariationComparison, compare_variations, verdict_text};
-use crate::record::{Cell, Latency, Record, Round, Run, Warning};
+use crate::record::{Cell, Latency, Quantile, Record, Round, Run, Warning};
 use crate::statistics::trend::median;
 
 /// For each size: the best path that avoids the kernel's stack against the kernel's best.
@@ -111,7 +111,7 @@ fn figure_text(quantity: Quantity, figure: Option<&Figure>) -> String {
 
 fn forwarder_line(run: &Run) -> Option<String> {
     let quantiles = run.forwarder_ns.as_ref()?;
-    let at = |percent: f64| us(quantiles.iter().find(|line| line.percent == percent).and_then(|line| line.value_ns));
+    let at = |percent| us(Quantile::at(quantiles, percent).and_then(|line| line.value_ns));
     Some(format!(
         "{} {} B: the forwarder's own latency, one way, is p50 {} us, p99 {} us, max {} us",
         cell_name(&run.cell),

@@ -40,6 +40,11 @@ pub fn count(value: u64) -> String {
     out
 }
 
+/// Gigabits that arrived in a second; `None` for workloads that do not count them.
+pub(crate) fn gigabits(run: &Run) -> Option<String> {
+    Some(format!("{:.2}", run.metric("received-bits")? / 1e9))
+}
+
 /// A cell without its size: `frame/xdp prepared in-place`, `udp/spin IPv6`, `udp/spin 10 000/s`.
 #[must_use]
 pub fn cell_name(cell: &Cell) -> String {
@@ -77,7 +82,7 @@ pub fn is_kernel_path(path: &str) -> bool {
 /// The line of a run's quantile table at exactly `percent`.
 #[must_use]
 pub fn quantile(run: &Run, percent: f64) -> Option<&Quantile> {
-    run.quantiles.iter().find(|line| (line.percent - percent).abs() < 1e-9)
+    Quantile::at(&run.quantiles, percent)
 }
 
 /// A quantile of a run as tables have it: microseconds, `lost` when it falls among the lost messages, `-` when too few

@@ -250,7 +250,7 @@ fn quantile(rtt_ns: &mut [u32], lost: u64, percent: f64, parts_of_rtt: f64) -> O
 }
 
 fn headline(quantiles: &[Quantile]) -> Headline {
-    let at = |percent: f64| quantiles.iter().find(|line| line.percent == percent).and_then(|line| line.value_ns);
+    let at = |percent| Quantile::at(quantiles, percent)?.value_ns;
     Headline {
         min: at(0.0),
         p50: at(50.0),

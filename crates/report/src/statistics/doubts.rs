@@ -67,7 +67,7 @@ pub(super) fn too_few(sent: u64) -> Option<Warning> {
 /// Complements [`super::Distribution::warnings`], which looks at the samples themselves; the two share no code.
 #[must_use]
 pub fn doubts(run: &Run) -> Vec<Warning> {
-    let sent = run.samples + run.lost;
+    let sent = run.sent();
     let share = |count: u64| {
         if sent == 0 { String::new() } else { format!(" ({:.3} %)", count as f64 * 100.0 / sent as f64) }
     };

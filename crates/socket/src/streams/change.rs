@@ -121,6 +121,9 @@ impl<H: Host> Sockets<H> {
         let adopted = self.try_adoption(fd, is_server);
         // Also where the connection could not be had: its engine may be the first.
         self.tell_engine();
+        if adopted.is_err() {
+            self.answer_claim_of(fd);
+        }
         match adopted {
             Ok(ifindex) => {
                 self.page.count(Counter::ConnectionsAdopted, 1);
@@ -130,13 +133,11 @@ impl<H: Host> Sockets<H> {
                 Adoption::Carried
             }
             Err(NotAdopted::Yet { calls }) => {
-                self.answer_claim_of(fd);
                 self.tell_kept(fd, None);
                 direct::allow(fd, calls);
                 Adoption::Later
             }
             Err(NotAdopted::Ever(why)) => {
-                self.answer_claim_of(fd);
                 self.tell_kept(fd, Some(why));
                 direct::allow_for_good(fd);
                 Adoption::Never(why.reason)

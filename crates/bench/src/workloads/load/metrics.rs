@@ -25,10 +25,8 @@ impl Totals {
 
     /// The metrics of a run. `lateness`: from when messages were to be sent to when they were.
     pub(crate) fn metrics(&self, lateness: &[Quantile]) -> Vec<Metric> {
-        let metric =
-            |name: &str, unit: &str, kind, value| Metric { name: name.to_owned(), unit: unit.to_owned(), kind, value };
-        let rate = |name, value| metric(name, "messages/s", MetricKind::Rate, value);
-        let late = |name, percent| metric(name, "ns", MetricKind::Time, at(lateness, percent));
+        let rate = |name, value| Metric::new(name, "messages/s", MetricKind::Rate, value);
+        let late = |name, percent| Metric::new(name, "ns", MetricKind::Time, at(lateness, percent));
         vec![
             rate("offered-rate", Some(self.rate_per_second as f64)),
             rate("sent-rate", self.per_second(self.sent)),
@@ -36,8 +34,8 @@ impl Totals {
             late("lateness-p50", 50.0),
             late("lateness-p99", 99.0),
             late("lateness-p99.9", 99.9),
-            metric("unsent", "messages", MetricKind::Count, Some(self.unsent as f64)),
-            metric("outstanding-most", "messages", MetricKind::Count, Some(self.outstanding_most as f64)),
+            Metric::new("unsent", "messages", MetricKind::Count, Some(self.unsent as f64)),
+            Metric::new("outstanding-most", "messages", MetricKind::Count, Some(self.outstanding_most as f64)),
         ]
     }
 
@@ -63,7 +61,7 @@ impl Totals {
 }
 
 fn at(quantiles: &[Quantile], percent: f64) -> Option<f64> {
-    quantiles.iter().find(|quantile| quantile.percent == percent)?.value_ns
+    Quantile::at(quantiles, percent)?.value_ns
 }
 
 #[cfg(test)]

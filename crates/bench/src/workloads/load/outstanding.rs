@@ -1,5 +1,7 @@
 //! Many messages that are out at a time: which were answered, came twice, came late, came not.
 
+use crate::workloads::sequence::mask_of;
+
 /// What an answer turned out to be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Answer {
@@ -47,7 +49,7 @@ pub(super) struct Outstanding {
 impl Outstanding {
     /// Room for at least so many messages that are out. `number_bits`: how many low bits of a number come back.
     pub(super) fn new(room: u64, number_bits: u32) -> Outstanding {
-        let number_mask = if number_bits >= u64::BITS { u64::MAX } else { (1 << number_bits) - 1 };
+        let number_mask = mask_of(number_bits);
         let most = number_mask.checked_add(1).unwrap_or(1 << 63);
         let room = room.next_power_of_two().min(most) as usize;
         Outstanding { messages: vec![UNUSED; room], number_mask, next: 1, oldest: 1, highest_answered: 0, count: 0 }
