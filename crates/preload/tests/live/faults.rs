@@ -292,9 +292,12 @@ fn link_that_flaps_while_threads_send_leaves_no_descriptor_and_no_busy_queue() {
                 );
             }
             std::thread::sleep(Duration::from_millis(5));
-            let open = descriptors(&puppet).len();
-            most = if flap == 0 { open.max(4) } else { most };
-            assert!(open <= most, "flap {flap}: {:?}", descriptors(&puppet));
+            most = if flap == 0 { descriptors(&puppet).len().max(4) } else { most };
+            // The library asks the kernel on sockets that it has for a moment, and a stopped thread ends its kick later.
+            let deadline = Instant::now() + SOON;
+            while descriptors(&puppet).len() > most {
+                assert!(Instant::now() < deadline, "flap {flap}: {:?}, at most {most} before", descriptors(&puppet));
+            }
         }
     }
 }
