@@ -1,0 +1,89 @@
+//! Test traffic: numbered UDP datagrams whose every byte the sink knows.
+//!
+//! ```text
+//! | Ethernet | tag | IPv4 or IPv6 | UDP | token | number | due     | fill           |
+//! |       14 | 0,4 |     20 or 40 |   8 |     2 |      6 |       8 | up to the size |
+//! ```
+//!
+//! Addresses are those that are set aside for benchmarks (RFC 2544 appendix C.2.2, RFC 5180 section 8). *number* counts the frames of a
+//! generator; size and flow of a frame follow from it. *due* is the time at which the frame was to leave, in ticks of this host's clock.
+//! The sink compares all that a device may not change: addresses of IP, ports, length, content, and the UDP checksum, which covers them.
+//! Devices may change Ethernet addresses, tags, TTL and the checksum of the IPv4 header.
+
+mod flows;
+mod sizes;
+mod template;
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use nearwire_wire::MacAddress;
+use nearwire_wire::ethernet::VlanTag;
+
+pub use flows::Flows;
+pub use sizes::{Sizes, SizesError};
+pub use template::{FrameMaker, Reading, TrafficError};
+
+/// Port that test traffic goes to.
+pub const DESTINATION_PORT: u16 = 7; // echo: RFC 2544 appendix C.2.6.4
+
+/// Version of IP.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Family {
+    /// IPv4.
+    V4,
+    /// IPv6.
+    V6,
+}
+
+impl Family {
+    /// First address of the senders; flows count on from there.
+    #[must_use]
+    pub const fn sources(self) -> IpAddr {
+        match self {
+            Family::V4 => IpAddr::V4(Ipv4Addr::new(198, 18, 0, 1)),
+            Family::V6 => IpAddr::V6(Ipv6Addr::new(0x2001, 2, 0, 0, 0, 0, 0, 1)),
+        }
+    }
+
+    /// First address of the receivers.
+    #[must_use]
+    pub const fn destinations(self) -> IpAddr {
+        match self {
+            Family::V4 => IpAddr::V4(Ipv4Addr::new(198, 19, 0, 1)),
+            Family::V6 => IpAddr::V6(Ipv6Addr::new(0x2001, 2, 0, 1, 0, 0, 0, 1)),
+        }
+    }
+
+    /// Bits of the prefix that all receivers have in common, and the senders do not.
+    #[must_use]
+    pub const fn prefix_bits(self) -> u8 {
+        match self {
+            Family::V4 => 16,
+            Family::V6 => 64,
+        }
+    }
+}
+
+/// What a generator sends.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Traffic {
+    /// Version of IP.
+    pub family: Family,
+    /// Sizes of frames, one after the other.
+    pub sizes: Sizes,
+    /// How many flows frames belong to, in turn.
+    pub flows: Flows,
+    /// A tag, or none.
+    pub tag: Option<VlanTag>,
+    /// Distinguishes this traffic from that of another generator.
+    pub token: u16,
+}
+
+/// Where frames come from and go to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Hops {
+    /// The generator's interface.
+    pub source: MacAddress,
+    /// The sink's, or that of the router on the way.
+    pub destination: MacAddress,
+}
