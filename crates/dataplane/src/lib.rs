@@ -3,5 +3,6 @@
 //! A [`trial`] is one run at one rate. What a device carries is found by many of them.
 #![forbid(unsafe_code)]
 
+pub mod tester;
 pub mod traffic;
 pub mod trial;

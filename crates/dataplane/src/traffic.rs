@@ -21,6 +21,7 @@ use nearwire_wire::ethernet::VlanTag;
 
 pub use flows::Flows;
 pub use sizes::{Sizes, SizesError};
+pub(crate) use template::NUMBER_BITS;
 pub use template::{FrameMaker, Reading, TrafficError};
 
 /// Port that test traffic goes to.

@@ -35,8 +35,14 @@ pub struct Trial {
     pub reordered_frames: u64,
     /// Frames whose content is not as it was sent.
     pub corrupted_frames: u64,
+    /// Frames that came and were sent by an earlier trial.
+    pub stale_frames: u64,
+    /// Frames that are not of the generator's traffic.
+    pub foreign_frames: u64,
     /// From when a frame was due to when the sink had it.
     pub latency: Latencies,
+    /// By how much the latency of a frame differs from that of the frame that came before it (RFC 3393, IPDV without its sign).
+    pub delay_variation: Latencies,
 }
 
 impl Trial {

@@ -23,7 +23,7 @@ use super::{RoundOutcome, RoundPlan, SampleBuffer, Workload};
 use crate::endpoint::{Arrival, Endpoint, EndpointError};
 pub use arrivals::{Arrivals, ArrivalsError};
 use generator::Generator;
-use schedule::Schedule;
+pub use schedule::Schedule;
 
 /// The number of a message has so many bytes at least: with fewer, messages that are out at the same time have the same.
 pub const MESSAGE_BYTES_MIN: u32 = 4;

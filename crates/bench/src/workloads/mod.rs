@@ -21,6 +21,7 @@ pub use forward::Forward;
 pub use load::Load;
 pub use ping_pong::PingPong;
 pub use round::{Responded, RoundOutcome, RoundPlan, Sample, SampleBuffer};
+pub use sink::{Numbers, Seen};
 pub use stream::Stream;
 
 /// What both ends of a path do in a round.

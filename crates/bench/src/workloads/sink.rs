@@ -63,7 +63,7 @@ pub fn run<E: Endpoint>(
 
 /// What a number says of its message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Seen {
+pub enum Seen {
     /// It is later than all before.
     InOrder,
     /// A later one came before.
@@ -72,8 +72,9 @@ enum Seen {
     Again,
 }
 
-/// The numbers that came last.
-struct Numbers {
+/// The numbers that came last: tells what came again, and what came behind a later one.
+#[derive(Debug)]
+pub struct Numbers {
     mask: u64,
     highest: u64,
     /// By number modulo the window: one more than the number that was seen there.
@@ -81,13 +82,16 @@ struct Numbers {
 }
 
 impl Numbers {
-    fn new(bits: u32) -> Numbers {
+    /// For numbers that begin at 1, of which messages carry so many bits.
+    #[must_use]
+    pub fn new(bits: u32) -> Numbers {
         let mask = mask_of(bits);
         Numbers { mask, highest: 0, seen: vec![0; WINDOW.min(mask / 2 + 1) as usize] }
     }
 
+    /// Judges the bits of a number and remembers it.
     #[inline]
-    fn seen(&mut self, low_bits: u64) -> Seen {
+    pub fn seen(&mut self, low_bits: u64) -> Seen {
         let (window, ahead) = (self.seen.len() as u64, low_bits.wrapping_sub(self.highest) & self.mask);
         let is_ahead = ahead != 0 && ahead <= self.mask / 2;
         let number = if is_ahead {

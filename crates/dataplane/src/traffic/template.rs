@@ -182,6 +182,7 @@ impl FrameMaker {
         let is_as_sent = packet.len() == as_sent.len()
             && is_same(at.addresses..at.source)
             && is_same(at.source + 2..at.destination)
+            && is_same(at.udp + 2..at.udp + udp::CHECKSUM_OFFSET)
             && has(at.source, &varying.source)
             && has(at.destination, &varying.destination)
             && has(at.udp, &varying.source_port)

@@ -5,7 +5,7 @@ use crate::order::Order;
 
 /// Times of messages, in clock ticks, one after the other without end.
 #[derive(Debug, Clone)]
-pub(super) struct Schedule {
+pub struct Schedule {
     arrivals: Arrivals,
     began_ticks: u64,
     gap_ticks: f64,
@@ -18,7 +18,8 @@ pub(super) struct Schedule {
 
 impl Schedule {
     /// From `began_ticks` on, of a clock with `hz` ticks a second.
-    pub(super) fn new(load: &Load, began_ticks: u64, hz: u64) -> Schedule {
+    #[must_use]
+    pub fn new(load: &Load, began_ticks: u64, hz: u64) -> Schedule {
         Schedule {
             arrivals: load.arrivals,
             began_ticks,
@@ -31,24 +32,27 @@ impl Schedule {
     }
 
     /// When it began.
-    pub(super) const fn began_ticks(&self) -> u64 {
+    #[must_use]
+    pub const fn began_ticks(&self) -> u64 {
         self.began_ticks
     }
 
     /// When the next message is due.
     #[inline]
-    pub(super) const fn next_ticks(&self) -> u64 {
+    #[must_use]
+    pub const fn next_ticks(&self) -> u64 {
         self.next_ticks
     }
 
     /// The average time between two messages.
-    pub(super) const fn gap_ticks(&self) -> f64 {
+    #[must_use]
+    pub const fn gap_ticks(&self) -> f64 {
         self.gap_ticks
     }
 
     /// Goes on to the message behind that.
     #[inline]
-    pub(super) fn advance(&mut self) {
+    pub fn advance(&mut self) {
         self.messages += 1;
         let after_ticks = match self.arrivals {
             // Multiplied, not added up: the last message of a long round is as exact as the first.

@@ -1,0 +1,104 @@
+//! Sends the frames of a trial as they are due.
+
+use nearwire_bench::workloads::Load;
+use nearwire_bench::workloads::load::{Arrivals, RATE_PER_SECOND_MAX, Schedule};
+use nearwire_frames::PortError;
+use nearwire_frames::port::Port;
+use nearwire_sys::tsc::Clock;
+use nearwire_wire::MacAddress;
+
+use crate::traffic::FrameMaker;
+use crate::trial::{Trial, TrialPlan};
+
+/// Frames that leave with one kick at most: what a send ring of the ports here takes.
+const BURST: u32 = 64;
+/// Length of the frame by which bridges learn, bytes without FCS.
+const LEARNING_BYTES: usize = 60;
+/// EtherType of it: the loopback protocol (Ethernet V2 configuration test), which hosts and bridges pass by.
+const LEARNING_ETHER_TYPE: [u8; 2] = [0x90, 0x00];
+
+/// A frame from the sink to the generator, by which bridges on the way learn where the sink is.
+#[must_use]
+pub fn learning_frame(sink: MacAddress, generator: MacAddress) -> Vec<u8> {
+    let mut frame = [generator.0, sink.0].concat();
+    frame.extend(LEARNING_ETHER_TYPE);
+    frame.resize(LEARNING_BYTES, 0);
+    frame
+}
+
+/// A trial's sending half.
+#[derive(Debug)]
+pub(super) struct Generator {
+    /// `None`: as fast as it goes.
+    schedule: Option<Schedule>,
+    began_ticks: u64,
+    ends_ticks: u64,
+    next_number: u64,
+    sent_frames: u64,
+    now_ticks: u64,
+}
+
+impl Generator {
+    pub(super) fn new(plan: TrialPlan, first_number: u64, clock: Clock) -> Generator {
+        let began_ticks = clock.now_ticks();
+        let schedule = plan.rate_fps.is_finite().then(|| {
+            let rate_per_second = plan.rate_fps.round().clamp(1.0, RATE_PER_SECOND_MAX as f64) as u64;
+            let load = Load { rate_per_second, arrivals: Arrivals::Fixed, seed: 0 };
+            Schedule::new(&load, began_ticks, clock.hz())
+        });
+        Generator {
+            schedule,
+            began_ticks,
+            ends_ticks: began_ticks + clock.ticks(plan.duration_ns),
+            next_number: first_number,
+            sent_frames: 0,
+            now_ticks: began_ticks,
+        }
+    }
+
+    pub(super) const fn next_number(&self) -> u64 {
+        self.next_number
+    }
+
+    /// Sends what is due and there is room for. `false`: the trial is over.
+    #[inline]
+    pub(super) fn turn(&mut self, port: &mut impl Port, maker: &FrameMaker, clock: Clock) -> Result<bool, PortError> {
+        self.now_ticks = clock.now_ticks();
+        if self.now_ticks >= self.ends_ticks {
+            return Ok(false);
+        }
+        let mut queued = 0;
+        while queued < BURST {
+            let due_ticks = self.schedule.as_ref().map_or(self.now_ticks, Schedule::next_ticks);
+            if due_ticks > self.now_ticks {
+                break;
+            }
+            let number = self.next_number;
+            if !port.queue_with(maker.len_bytes(number), |frame| maker.write(number, due_ticks, frame))? {
+                break;
+            }
+            if let Some(schedule) = &mut self.schedule {
+                schedule.advance();
+            }
+            self.next_number += 1;
+            queued += 1;
+        }
+        self.sent_frames += u64::from(queued);
+        // Also without a frame: buffers that were sent come back by it.
+        port.flush()?;
+        Ok(true)
+    }
+
+    /// What was sent, and what was due and was not.
+    pub(super) fn finish(mut self, clock: Clock) -> Trial {
+        let mut unsent_frames = 0;
+        if let Some(schedule) = &mut self.schedule {
+            while schedule.next_ticks() < self.ends_ticks {
+                schedule.advance();
+                unsent_frames += 1;
+            }
+        }
+        let duration_ns = clock.ns(self.ends_ticks - self.began_ticks);
+        Trial { duration_ns, sent_frames: self.sent_frames, unsent_frames, ..Trial::default() }
+    }
+}

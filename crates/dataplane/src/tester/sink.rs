@@ -1,0 +1,74 @@
+//! Counts what came out of the device.
+
+use nearwire_bench::workloads::{Numbers, Seen};
+use nearwire_frames::PortError;
+use nearwire_frames::port::Port;
+use nearwire_sys::tsc::Clock;
+
+use crate::traffic::{FrameMaker, NUMBER_BITS, Reading};
+use crate::trial::Trial;
+
+/// Frames taken before the generator has its turn.
+const BURST: u32 = 64;
+
+/// A trial's receiving half.
+#[derive(Debug)]
+pub(super) struct Sink {
+    /// Earlier ones are of another trial.
+    first_number: u64,
+    numbers: Numbers,
+    trial: Trial,
+    last_latency_ns: Option<u64>,
+}
+
+impl Sink {
+    pub(super) fn new(first_number: u64) -> Sink {
+        Sink { first_number, numbers: Numbers::new(NUMBER_BITS), trial: Trial::default(), last_latency_ns: None }
+    }
+
+    /// Takes some frames: how many there were.
+    #[inline]
+    pub(super) fn turn(&mut self, port: &mut impl Port, maker: &FrameMaker, clock: Clock) -> Result<u32, PortError> {
+        let mut taken = 0;
+        while taken < BURST {
+            let Some(reading) = port.receive(|frame| maker.read(frame))? else {
+                break;
+            };
+            taken += 1;
+            match reading {
+                Reading::Frame { number, due_ticks } => self.count(number, due_ticks, clock),
+                Reading::Corrupt => self.trial.corrupted_frames += 1,
+                Reading::Foreign => self.trial.foreign_frames += 1,
+            }
+        }
+        Ok(taken)
+    }
+
+    #[inline]
+    fn count(&mut self, number: u64, due_ticks: u64, clock: Clock) {
+        if number < self.first_number {
+            self.trial.stale_frames += 1;
+            return;
+        }
+        match self.numbers.seen(number - self.first_number + 1) {
+            Seen::InOrder => {}
+            Seen::Behind => self.trial.reordered_frames += 1,
+            Seen::Again => {
+                self.trial.duplicated_frames += 1;
+                return;
+            }
+        }
+        self.trial.received_frames += 1;
+        let latency_ns = clock.ns(clock.now_ticks().saturating_sub(due_ticks));
+        self.trial.latency.record(latency_ns);
+        if let Some(before_ns) = self.last_latency_ns.replace(latency_ns) {
+            self.trial.delay_variation.record(latency_ns.abs_diff(before_ns));
+        }
+    }
+
+    /// With what was sent.
+    pub(super) fn finish(self, sent: Trial) -> Trial {
+        let Trial { duration_ns, sent_frames, unsent_frames, .. } = sent;
+        Trial { duration_ns, sent_frames, unsent_frames, ..self.trial }
+    }
+}
