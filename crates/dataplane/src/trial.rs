@@ -2,6 +2,8 @@
 //!
 //! RFC 2544 section 23 has the words: a trial, the offered load, the frames that were forwarded.
 
+use std::fmt;
+
 use hdrhistogram::Histogram;
 
 /// Longest latency that is told apart; a longer one counts as this long.
@@ -76,9 +78,15 @@ fn per_second(frames: u64, duration_ns: u64) -> f64 {
 }
 
 /// Latencies in constant memory.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Latencies {
     histogram: Histogram<u64>,
+}
+
+impl fmt::Debug for Latencies {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} of {:?} to {:?} ns", self.count(), self.least_ns(), self.greatest_ns())
+    }
 }
 
 impl Default for Latencies {

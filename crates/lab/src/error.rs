@@ -224,6 +224,14 @@ pub enum LabError {
         /// What is allowed.
         allowed: &'static str,
     },
+    /// A file of the kernel's settings could not be written.
+    #[error("write {path}: {source}; run as root, with /proc/sys and /sys writable")]
+    Write {
+        /// The file.
+        path: String,
+        /// What the kernel said.
+        source: io::Error,
+    },
     /// The process that lends the interfaces of a loopback cable could not, or was lost.
     #[error("{why}")]
     Guardian {
@@ -253,7 +261,7 @@ impl LabError {
         match self {
             Self::Twice { first, .. } => first.kind(),
             Self::Guardian { kind, .. } => *kind,
-            Self::CreateNamespace { .. } | Self::EnterNamespace { .. } => LabErrorKind::HostCannot,
+            Self::CreateNamespace { .. } | Self::EnterNamespace { .. } | Self::Write { .. } => LabErrorKind::HostCannot,
             Self::Refused { source, .. }
                 if source.kind() == io::ErrorKind::PermissionDenied
                     || source.raw_os_error() == Some(libc::EOPNOTSUPP) =>

@@ -5,6 +5,8 @@
 //! - [`LoopbackCable`]: two interfaces of this host moved into two anonymous namespaces, so that
 //!   traffic between them must cross the wire. [`GuardedCable`] is the same in the care of another
 //!   process, which puts the interfaces back also after `kill -9`.
+//! - [`VirtualChain`]: namespaces in a row, with devices under test in the middle; [`bridge_in_kernel`] and
+//!   [`route_in_kernel`] make the kernel of such a namespace a device.
 //! - [`emulated_host`]: a whole host in software emulation, for tests of tuning, reboot and crash.
 //! - Two hosts need no cable from here: [`route_to`] tells which interface leads to the other one.
 //! - [`host_tree`]: hosts that are only described, for tests of what is read from a host.
@@ -21,6 +23,7 @@ mod error;
 mod guarded_cable;
 pub mod host_tree;
 mod interface;
+mod kernel_device;
 mod links;
 mod loopback_cable;
 mod namespace;
@@ -29,15 +32,18 @@ mod program;
 mod route;
 mod skip;
 mod virtual_cable;
+mod virtual_chain;
 
 pub use cable::{Cable, CableEnd, CablePair};
 pub use emulated_host::EmulatedHost;
 pub use error::{LabError, LabErrorKind};
 pub use guarded_cable::{GuardedCable, guard};
 pub use interface::{InterfaceFacts, interface_facts, interfaces};
+pub use kernel_device::{KernelRoute, bridge_in_kernel, receive_on_cpus, route_in_kernel};
 pub use loopback_cable::{LoopbackCable, LoopbackCableOptions};
 pub use namespace::Namespace;
 pub use program::program_under_test;
 pub use route::{RouteFacts, interfaces_of_default_routes, neighbour_mac, route_to};
 pub use skip::{emulated_or_skip, made_or_skip};
 pub use virtual_cable::{VirtualCable, VirtualCableOptions};
+pub use virtual_chain::VirtualChain;

@@ -39,7 +39,7 @@ impl Default for VirtualCableOptions {
 }
 
 impl VirtualCableOptions {
-    fn check(self) -> Result<(), LabError> {
+    pub(crate) fn check(self) -> Result<(), LabError> {
         let checks = [
             ("mtu_bytes", self.mtu_bytes, MTU_BYTES_MIN..=MTU_BYTES_MAX, "1280 to 65535"),
             ("queues", self.queues, 1..=QUEUES_MAX, "1 to 64"),
@@ -108,14 +108,14 @@ impl Cable for VirtualCable {
 }
 
 /// A namespace under construction.
-struct Side {
+pub(crate) struct Side {
     namespace: Namespace,
     netlink: Netlink,
-    warning: Option<String>,
+    pub(crate) warning: Option<String>,
 }
 
 impl Side {
-    fn make() -> Result<Self, LabError> {
+    pub(crate) fn make() -> Result<Self, LabError> {
         let namespace = Namespace::new()?;
         let warning = cable::quieten(&namespace)?;
         let mut netlink = Netlink::open_in(&namespace)?;
@@ -149,7 +149,13 @@ impl Side {
     }
 }
 
-fn lay_pair(near: &mut Side, far: &mut Side, options: VirtualCableOptions, pair: u8) -> Result<CablePair, LabError> {
+/// Joins two namespaces by a veth pair with addresses and neighbours.
+pub(crate) fn lay_pair(
+    near: &mut Side,
+    far: &mut Side,
+    options: VirtualCableOptions,
+    pair: u8,
+) -> Result<CablePair, LabError> {
     let names = [format!("nw{}", 2 * pair), format!("nw{}", 2 * pair + 1)];
     let near_veth = veth_end(&names[0], options, 2 * pair);
     let far_veth = veth_end(&names[1], options, 2 * pair + 1);
