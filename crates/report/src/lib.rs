@@ -11,6 +11,7 @@
 #![forbid(unsafe_code)]
 
 pub mod compare;
+pub mod dataplane;
 pub mod html;
 pub mod json;
 pub mod load;

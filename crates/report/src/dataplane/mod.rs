@@ -1,0 +1,3 @@
+//! Dataplane experiments: what a device under test carries, at which latency and loss.
+
+pub mod record;
