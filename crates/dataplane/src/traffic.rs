@@ -10,29 +10,35 @@
 //! The sink compares all that a device may not change: addresses of IP, ports, length, content, and the UDP checksum, which covers them.
 //! Devices may change Ethernet addresses, tags, TTL and the checksum of the IPv4 header.
 
+mod announcement;
 mod flows;
+mod headers;
 mod sizes;
 mod template;
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use nearwire_wire::MacAddress;
-use nearwire_wire::ethernet::VlanTag;
+use serde::{Deserialize, Serialize};
 
+pub use announcement::Announcement;
 pub use flows::Flows;
+pub use headers::TrafficError;
 pub use sizes::{Sizes, SizesError};
 pub(crate) use template::NUMBER_BITS;
-pub use template::{FrameMaker, Reading, TrafficError};
+pub use template::{FrameMaker, Reading};
 
 /// Port that test traffic goes to.
 pub const DESTINATION_PORT: u16 = 7; // echo: RFC 2544 appendix C.2.6.4
 
 /// Version of IP.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Family {
     /// IPv4.
+    #[serde(rename = "4")]
     V4,
     /// IPv6.
+    #[serde(rename = "6")]
     V6,
 }
 
@@ -66,7 +72,7 @@ impl Family {
 }
 
 /// What a generator sends.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Traffic {
     /// Version of IP.
     pub family: Family,
@@ -74,8 +80,8 @@ pub struct Traffic {
     pub sizes: Sizes,
     /// How many flows frames belong to, in turn.
     pub flows: Flows,
-    /// A tag, or none.
-    pub tag: Option<VlanTag>,
+    /// VLAN that frames are tagged for, 1 to 4094; none: no tag.
+    pub vlan: Option<u16>,
     /// Distinguishes this traffic from that of another generator.
     pub token: u16,
 }

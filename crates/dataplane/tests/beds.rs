@@ -24,7 +24,7 @@ fn traffic(family: Family) -> Traffic {
         family,
         sizes: Sizes::new(vec![80, 590, 1514]).unwrap(),
         flows: Flows::new(1000).unwrap(),
-        tag: None,
+        vlan: None,
         token: 0x4e57,
     }
 }

@@ -61,7 +61,7 @@ fn through(plan: TrialPlan, device: impl FnMut(&[u8]) -> usize) -> Result<Trial,
         family: Family::V4,
         sizes: "imix".parse::<Sizes>().unwrap(),
         flows: Flows::new(300).unwrap(),
-        tag: None,
+        vlan: None,
         token: 7,
     };
     let hops = Hops { source: GENERATOR, destination: SINK };
@@ -118,7 +118,7 @@ fn infinite_rate_sends_as_fast_as_it_goes() {
 fn second_trial_counts_its_own_frames() {
     let ((sending, _entry), (mut exit, receiving)) = (memory_pair(1 << 14), memory_pair(64));
     let traffic =
-        Traffic { family: Family::V6, sizes: Sizes::new(vec![80]).unwrap(), flows: Flows::ONE, tag: None, token: 7 };
+        Traffic { family: Family::V6, sizes: Sizes::new(vec![80]).unwrap(), flows: Flows::ONE, vlan: None, token: 7 };
     let hops = Hops { source: GENERATOR, destination: SINK };
     let mut tester = Tester::new(sending, receiving, &traffic, hops, SINK, Clock::calibrate()).unwrap();
     let plan = TrialPlan { rate_fps: 1000.0, duration_ns: 10_000_000 };

@@ -1,5 +1,7 @@
 //! To which flow a frame belongs.
 
+use serde::{Deserialize, Serialize};
+
 /// Most flows: what 8 bits of each address and 14 of the port can tell apart.
 const FLOWS_MOST: u32 = 1 << 30;
 /// First source port.
@@ -9,7 +11,8 @@ const SOURCE_PORT: u16 = 49_152;
 ///
 /// Flows differ in the destination's address first, then in the source's, then in the source port: a device has an entry for each in every
 /// table that it may look at.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "u32", into = "u32")]
 pub struct Flows(u32);
 
 /// What flows differ in, as added to the first address and port.
@@ -45,6 +48,28 @@ impl Flows {
             source: (flow >> 8 & 0xff) as u16,
             source_port: SOURCE_PORT + (flow >> 16) as u16,
         }
+    }
+}
+
+/// So many flows are not possible.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("{count} flows are not possible; give 1 to {FLOWS_MOST}")]
+pub struct FlowsError {
+    /// What was asked for.
+    count: u32,
+}
+
+impl TryFrom<u32> for Flows {
+    type Error = FlowsError;
+
+    fn try_from(count: u32) -> Result<Flows, FlowsError> {
+        Flows::new(count).ok_or(FlowsError { count })
+    }
+}
+
+impl From<Flows> for u32 {
+    fn from(flows: Flows) -> u32 {
+        flows.count()
     }
 }
 

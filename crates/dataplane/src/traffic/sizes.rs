@@ -3,6 +3,8 @@
 use std::fmt;
 use std::str::FromStr;
 
+use serde::{Deserialize, Serialize};
+
 /// Bytes of the frame check sequence, which sizes of RFCs contain and Nearwire's do not.
 const FCS_BYTES: u32 = 4;
 
@@ -20,7 +22,8 @@ const GENOME: [(char, u32); 7] = [('a', 64), ('b', 128), ('c', 256), ('d', 512),
 const IMIX_BYTES: [u32; 12] = [60, 590, 60, 60, 590, 60, 1514, 60, 590, 60, 590, 60];
 
 /// Sizes of frames in bytes without FCS, which repeat.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "Vec<u32>", into = "Vec<u32>")]
 pub struct Sizes {
     sequence_bytes: Vec<u32>,
 }
@@ -109,6 +112,20 @@ impl Sizes {
     pub(super) fn place_of(&self, number: u64) -> usize {
         let sizes = self.sequence_bytes.len();
         if sizes == 1 { 0 } else { (number % sizes as u64) as usize }
+    }
+}
+
+impl TryFrom<Vec<u32>> for Sizes {
+    type Error = SizesError;
+
+    fn try_from(sequence_bytes: Vec<u32>) -> Result<Sizes, SizesError> {
+        Sizes::new(sequence_bytes)
+    }
+}
+
+impl From<Sizes> for Vec<u32> {
+    fn from(sizes: Sizes) -> Vec<u32> {
+        sizes.sequence_bytes
     }
 }
 

@@ -1,18 +1,13 @@
 //! Frames of traffic, made from templates and read back.
 
-use std::net::IpAddr;
-
 use nearwire_wire::checksum::Sum;
-use nearwire_wire::ethernet::{EtherType, EthernetError, EthernetHeader, TAG_BYTES, UNTAGGED_HEADER_BYTES, VlanTags};
-use nearwire_wire::ipv4::{self, Ipv4Error, Ipv4Header};
-use nearwire_wire::ipv6::{self, Ipv6Error, Ipv6Header};
-use nearwire_wire::udp::{self, UdpError, UdpHeader};
+use nearwire_wire::ethernet::{EtherType, TAG_BYTES, UNTAGGED_HEADER_BYTES};
+use nearwire_wire::udp;
 
 use super::flows::Flow;
+use super::headers::{Places, TrafficError, datagram_sum, ether_type, write_headers};
 use super::{DESTINATION_PORT, Family, Hops, Traffic};
 
-/// Hops that a frame may take.
-const TTL: u8 = 64;
 /// Bits of a number that frames carry: enough for a month at 100 million a second.
 pub(crate) const NUMBER_BITS: u32 = 48;
 /// Token, number and time.
@@ -21,34 +16,6 @@ const STAMP_BYTES: usize = 16;
 const TAG_IDENTIFIER: [u8; 2] = [0x81, 0x00];
 /// Where the checksum of an IPv4 header lies in it.
 const IPV4_CHECKSUM_AT: usize = 10;
-
-/// Why traffic cannot be made.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum TrafficError {
-    /// A frame has no room for headers, number and time.
-    #[error(
-        "frames of {found_bytes} bytes are too short for this traffic, which needs {least_bytes} bytes without FCS"
-    )]
-    TooShort {
-        /// The shortest that was asked for.
-        found_bytes: usize,
-        /// What headers, number and time take.
-        least_bytes: usize,
-    },
-    /// Not an Ethernet header.
-    #[error(transparent)]
-    Ethernet(#[from] EthernetError),
-    /// Not an IPv4 header.
-    #[error(transparent)]
-    Ipv4(#[from] Ipv4Error),
-    /// Not an IPv6 header.
-    #[error(transparent)]
-    Ipv6(#[from] Ipv6Error),
-    /// Not a UDP header.
-    #[error(transparent)]
-    Udp(#[from] UdpError),
-}
 
 /// What a frame turned out to be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -75,18 +42,6 @@ pub struct FrameMaker {
     places: Places,
 }
 
-/// Where things lie behind the Ethernet header, bytes from its end.
-#[derive(Debug, Clone, Copy)]
-struct Places {
-    ethernet_bytes: usize,
-    addresses: usize,
-    /// The last two bytes of the addresses.
-    source: usize,
-    destination: usize,
-    udp: usize,
-    stamp: usize,
-}
-
 /// A frame without what differs from frame to frame: those bytes are 0.
 #[derive(Debug)]
 struct Template {
@@ -95,18 +50,6 @@ struct Template {
     header_sum: Sum,
     /// Of the datagram with its pseudo header.
     udp_sum: Sum,
-}
-
-impl Places {
-    const fn of(traffic: &Traffic) -> Places {
-        let (addresses, source, destination, udp) = match traffic.family {
-            Family::V4 => (12, 14, 18, ipv4::HEADER_BYTES_MIN),
-            Family::V6 => (8, 22, 38, ipv6::HEADER_BYTES),
-        };
-        let tag_bytes = if traffic.tag.is_some() { TAG_BYTES } else { 0 };
-        let ethernet_bytes = UNTAGGED_HEADER_BYTES + tag_bytes;
-        Places { ethernet_bytes, addresses, source, destination, udp, stamp: udp + udp::HEADER_BYTES }
-    }
 }
 
 impl FrameMaker {
@@ -204,13 +147,6 @@ impl FrameMaker {
     }
 }
 
-const fn ether_type(family: Family) -> EtherType {
-    match family {
-        Family::V4 => EtherType::IPV4,
-        Family::V6 => EtherType::IPV6,
-    }
-}
-
 fn numbers_of(stamp: &[u8; STAMP_BYTES]) -> (u64, u64) {
     let word = |at: usize| u64::from_be_bytes(std::array::from_fn(|byte| stamp[at + byte]));
     (word(0) & ((1 << NUMBER_BITS) - 1), word(8))
@@ -246,18 +182,8 @@ impl Varying {
 impl Template {
     fn new(traffic: &Traffic, hops: Hops, at: Places, bytes: usize) -> Result<Template, TrafficError> {
         let mut frame = vec![0; bytes];
-        let header = EthernetHeader {
-            destination: hops.destination,
-            source: hops.source,
-            tags: traffic.tag.map_or(VlanTags::None, VlanTags::One),
-            ethertype: ether_type(traffic.family),
-        };
-        let packet = header.write(&mut frame)?;
-        let datagram = write_ip(traffic.family, packet)?;
-        let length_bytes = datagram.len();
-        let udp_header = UdpHeader { source_port: 0, destination_port: DESTINATION_PORT, checksum: [0; 2] };
-        let payload = udp_header.write(datagram)?;
-        fill(&mut payload[STAMP_BYTES..]);
+        let length_bytes = write_headers(traffic, hops, &mut frame)?;
+        fill(&mut frame[at.ethernet_bytes + at.stamp + STAMP_BYTES..]);
         let packet = &mut frame[at.ethernet_bytes..];
         for varying in [at.source, at.destination] {
             packet[varying..varying + 2].fill(0);
@@ -269,40 +195,8 @@ impl Template {
             }
             Family::V6 => Sum::default(),
         };
-        // The pseudo header: both addresses, which end where the UDP header begins, the protocol and the length.
-        let udp_sum = Sum::default()
-            .bytes(&packet[at.addresses..at.udp])
-            .word(u16::from(udp::PROTOCOL))
-            .word(length_bytes as u16)
-            .bytes(&packet[at.udp..]);
+        let udp_sum = datagram_sum(packet, at, length_bytes);
         Ok(Template { bytes: frame, header_sum, udp_sum })
-    }
-}
-
-fn write_ip(family: Family, packet: &mut [u8]) -> Result<&mut [u8], TrafficError> {
-    match (family.sources(), family.destinations()) {
-        (IpAddr::V4(source), IpAddr::V4(destination)) => Ok(Ipv4Header {
-            tos: 0,
-            identification: 0,
-            dont_fragment: true,
-            more_fragments: false,
-            fragment_offset: 0,
-            ttl: TTL,
-            protocol: udp::PROTOCOL,
-            source,
-            destination,
-        }
-        .write(packet)?),
-        (IpAddr::V6(source), IpAddr::V6(destination)) => Ok(Ipv6Header {
-            traffic_class: 0,
-            flow_label: 0,
-            next_header: udp::PROTOCOL,
-            hop_limit: TTL,
-            source,
-            destination,
-        }
-        .write(packet)?),
-        _ => unreachable!("both addresses are of one family"),
     }
 }
 

@@ -1,6 +1,5 @@
 use etherparse::{NetSlice, SlicedPacket, TransportSlice};
 use nearwire_wire::MacAddress;
-use nearwire_wire::ethernet::{TagKind, VlanTag};
 use proptest::prelude::*;
 
 use super::super::{Flows, Sizes};
@@ -8,12 +7,12 @@ use super::*;
 
 const HOPS: Hops = Hops { source: MacAddress([2, 0, 0, 0, 0, 1]), destination: MacAddress([2, 0, 0, 0, 0, 2]) };
 
-fn traffic(family: Family, sizes: &[u32], flows: u32, tag: Option<u16>) -> Traffic {
+fn traffic(family: Family, sizes: &[u32], flows: u32, vlan: Option<u16>) -> Traffic {
     Traffic {
         family,
         sizes: Sizes::new(sizes.to_vec()).unwrap(),
         flows: Flows::new(flows).unwrap(),
-        tag: tag.map(|id| VlanTag::new(TagKind::Customer, 0, false, id).unwrap()),
+        vlan,
         token: 0x4e57,
     }
 }
@@ -52,7 +51,7 @@ fn frame_made_is_a_datagram_with_right_checksums() {
         for number in [0, 1, 777, 65_540] {
             let frame = frame(&maker, number, number * 1000);
             let packet = SlicedPacket::from_ethernet(&frame).unwrap();
-            assert_eq!(packet.vlan_ids().first().map(|id| id.value()), traffic.tag.map(|tag| tag.vlan_id()));
+            assert_eq!(packet.vlan_ids().first().map(|id| id.value()), traffic.vlan);
             let Some(TransportSlice::Udp(udp)) = packet.transport else { panic!("{packet:?}") };
             assert_eq!(udp.destination_port(), DESTINATION_PORT);
             let payload = udp.payload();
