@@ -14,7 +14,7 @@ use nearwire_sys::tsc::Clock;
 use nearwire_wire::MacAddress;
 
 use crate::device::{DeviceId, Engine, Function};
-use crate::ports::{open_packet, open_xdp};
+use crate::ports::{Taken, open_packet, open_xdp};
 use crate::tester::{Tester, TesterError};
 use crate::topology::Topology;
 use crate::traffic::{Family, Hops, Traffic};
@@ -110,12 +110,12 @@ fn open_tester(plan: &BedPlan, chain: &VirtualChain, traffic: &Traffic, clock: C
     let hops =
         Hops { source: MacAddress(near.mac), destination: if to_router { MacAddress(first.far.mac) } else { sink } };
     if plan.tester_is_xdp {
-        let sending = near.namespace.enter(|| open_xdp(&near.interface, Side::Near))??;
-        let receiving = far.namespace.enter(|| open_xdp(&far.interface, Side::Far))??;
+        let sending = near.namespace.enter(|| open_xdp(&near.interface, Side::Near, Taken::None))??;
+        let receiving = far.namespace.enter(|| open_xdp(&far.interface, Side::Far, Taken::TestTraffic))??;
         Ok(AnyTester::Xdp(Box::new(Tester::new(sending, receiving, traffic, hops, sink, clock)?)))
     } else {
-        let sending = near.namespace.enter(|| open_packet(&near.interface))??;
-        let receiving = far.namespace.enter(|| open_packet(&far.interface))??;
+        let sending = near.namespace.enter(|| open_packet(&near.interface, Taken::None))??;
+        let receiving = far.namespace.enter(|| open_packet(&far.interface, Taken::TestTraffic))??;
         Ok(AnyTester::Packet(Box::new(Tester::new(sending, receiving, traffic, hops, sink, clock)?)))
     }
 }

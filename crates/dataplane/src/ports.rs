@@ -1,9 +1,14 @@
 //! Ports of generators, sinks and forwarders.
 
-use nearwire_frames::PortError;
+use std::net::{Ipv4Addr, Ipv6Addr};
+
 use nearwire_frames::interface::InterfaceFacts;
 use nearwire_frames::ports::packet::{PacketConfig, PacketPort};
 use nearwire_frames::ports::xdp::{Candidate, Side, Steer, XdpConfig, XdpPort, candidates};
+use nearwire_frames::steering::{Filter, FlowFilter, Transport};
+use nearwire_frames::{PortError, RawPort};
+
+use crate::traffic::DESTINATION_PORT;
 
 /// Buffers of a receive ring: a port that is read late, since its thread was stopped, loses nothing for as long as these last. More are
 /// slower, as they leave the cache.
@@ -11,20 +16,50 @@ const RING_FRAMES: u32 = 1024;
 /// Frames that may be on their way out.
 const SEND_FRAMES: u32 = 256;
 
-/// Opens an AF_XDP port for all frames of an interface of the calling thread's namespace, in the likely fastest way that works.
+/// Which frames a port takes from the kernel.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Taken {
+    /// All, as a forwarder does, and what is alone in its namespace.
+    All,
+    /// Datagrams to [`DESTINATION_PORT`]: the kernel goes on to answer ARP and all else.
+    TestTraffic,
+    /// None: a generator's.
+    None,
+}
+
+impl Taken {
+    const fn steer(self) -> Steer {
+        match self {
+            Taken::All => Steer::All,
+            Taken::TestTraffic | Taken::None => Steer::Filters,
+        }
+    }
+
+    fn add_filters(self, port: &mut impl RawPort) -> Result<(), PortError> {
+        if self != Taken::TestTraffic {
+            return Ok(());
+        }
+        let filter = |address| FlowFilter { transport: Transport::Udp, address, port: DESTINATION_PORT };
+        port.add_filter(Filter::Flow(filter(Ipv4Addr::UNSPECIFIED.into())))?;
+        port.add_filter(Filter::Flow(filter(Ipv6Addr::UNSPECIFIED.into())))
+    }
+}
+
+/// Opens an AF_XDP port on an interface of the calling thread's namespace, in the likely fastest way that works.
 ///
 /// # Errors
 /// None works: why the first did not.
-pub fn open_xdp(interface: &str, side: Side) -> Result<XdpPort, PortError> {
+pub fn open_xdp(interface: &str, side: Side, taken: Taken) -> Result<XdpPort, PortError> {
     let mut refused = None;
-    for Candidate { config, .. } in candidates(&InterfaceFacts::read(interface)?, side, Steer::All) {
+    for Candidate { config, .. } in candidates(&InterfaceFacts::read(interface)?, side, taken.steer()) {
         let config = XdpConfig {
             fill_frames: config.fill_frames.max(RING_FRAMES),
             rx_ring_slots: config.rx_ring_slots.max(RING_FRAMES),
             tx_frames: SEND_FRAMES,
             ..config
         };
-        match XdpPort::open(&config) {
+        let opened = XdpPort::open(&config).and_then(|mut port| taken.add_filters(&mut port).map(|()| port));
+        match opened {
             Ok(port) => return Ok(port),
             Err(error) => refused = refused.or(Some(error)),
         }
@@ -32,11 +67,13 @@ pub fn open_xdp(interface: &str, side: Side) -> Result<XdpPort, PortError> {
     Err(refused.unwrap_or(PortError::InterfaceDown { interface: interface.to_owned() }))
 }
 
-/// Opens an AF_PACKET port for all frames of an interface.
+/// Opens an AF_PACKET port; the kernel gets a copy of each frame.
 ///
 /// # Errors
 /// As [`PacketPort::open`].
-pub fn open_packet(interface: &str) -> Result<PacketPort, PortError> {
-    let config = PacketConfig::new(interface, Steer::All);
-    PacketPort::open(&PacketConfig { ring_slots: RING_FRAMES, tx_frames: SEND_FRAMES, ..config })
+pub fn open_packet(interface: &str, taken: Taken) -> Result<PacketPort, PortError> {
+    let config = PacketConfig::new(interface, taken.steer());
+    let mut port = PacketPort::open(&PacketConfig { ring_slots: RING_FRAMES, tx_frames: SEND_FRAMES, ..config })?;
+    taken.add_filters(&mut port)?;
+    Ok(port)
 }

@@ -5,6 +5,7 @@
 
 mod generator;
 mod sink;
+mod stations;
 
 use std::time::Duration;
 
@@ -19,6 +20,7 @@ use crate::trial::{Testbed, Trial, TrialPlan};
 use generator::Generator;
 pub use generator::learning_frame;
 use sink::Sink;
+pub use stations::{Heard, Progress, generate, listen};
 
 /// Frames that come again for each that came once, by which a loop is known.
 const LOOP_FACTOR: u64 = 4;
@@ -125,7 +127,7 @@ impl<S: Port, R: Port> Tester<S, R> {
         let began = self.clock.now_ticks();
         let mut last = began;
         loop {
-            let found = sink.turn(&mut self.receiving, &self.maker, self.clock)?;
+            let found = sink.turn(&mut self.receiving, &self.maker, self.clock, |_| ())?;
             let now = self.clock.now_ticks();
             if found > 0 {
                 last = now;
@@ -150,7 +152,7 @@ impl<S: Port, R: Port> Testbed for Tester<S, R> {
         let mut sink = Sink::new(self.next_number);
         let mut generator = Generator::new(plan, self.next_number, self.clock);
         while generator.turn(&mut self.sending, &self.maker, self.clock)? {
-            sink.turn(&mut self.receiving, &self.maker, self.clock)?;
+            sink.turn(&mut self.receiving, &self.maker, self.clock, |_| ())?;
             if interrupted() {
                 return Err(TesterError::Interrupted);
             }

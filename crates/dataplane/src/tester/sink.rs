@@ -17,21 +17,60 @@ pub(super) struct Sink {
     /// Earlier ones are of another trial.
     first_number: u64,
     numbers: Numbers,
+    /// Highest number that came.
+    last_number: u64,
+    /// Stamps are of this host's clock.
+    has_latency: bool,
     trial: Trial,
     last_latency_ns: Option<u64>,
 }
 
 impl Sink {
     pub(super) fn new(first_number: u64) -> Sink {
-        Sink { first_number, numbers: Numbers::new(NUMBER_BITS), trial: Trial::default(), last_latency_ns: None }
+        Sink {
+            first_number,
+            numbers: Numbers::new(NUMBER_BITS),
+            last_number: 0,
+            has_latency: true,
+            trial: Trial::default(),
+            last_latency_ns: None,
+        }
     }
 
-    /// Takes some frames: how many there were.
+    /// For frames whose generator is on another host.
+    pub(super) fn without_latency(self) -> Sink {
+        Sink { has_latency: false, ..self }
+    }
+
+    /// What was counted until now.
+    pub(super) const fn trial(&self) -> &Trial {
+        &self.trial
+    }
+
+    /// Frames that the generator sent, as far as can be told from those that came.
+    pub(super) fn sent_at_least_frames(&self) -> u64 {
+        (self.last_number + 1).saturating_sub(self.first_number)
+    }
+
+    /// Takes some frames: how many there were. `other` has those that are not of this traffic.
     #[inline]
-    pub(super) fn turn(&mut self, port: &mut impl Port, maker: &FrameMaker, clock: Clock) -> Result<u32, PortError> {
+    pub(super) fn turn(
+        &mut self,
+        port: &mut impl Port,
+        maker: &FrameMaker,
+        clock: Clock,
+        mut other: impl FnMut(&[u8]),
+    ) -> Result<u32, PortError> {
         let mut taken = 0;
         while taken < BURST {
-            let Some(reading) = port.receive(|frame| maker.read(frame))? else {
+            let read = |frame: &[u8]| {
+                let reading = maker.read(frame);
+                if reading == Reading::Foreign {
+                    other(frame);
+                }
+                reading
+            };
+            let Some(reading) = port.receive(read)? else {
                 break;
             };
             taken += 1;
@@ -59,6 +98,10 @@ impl Sink {
             }
         }
         self.trial.received_frames += 1;
+        self.last_number = self.last_number.max(number);
+        if !self.has_latency {
+            return;
+        }
         let latency_ns = clock.ns(clock.now_ticks().saturating_sub(due_ticks));
         self.trial.latency.record(latency_ns);
         if let Some(before_ns) = self.last_latency_ns.replace(latency_ns) {
