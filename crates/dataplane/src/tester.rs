@@ -127,7 +127,7 @@ impl<S: Port, R: Port> Tester<S, R> {
         let began = self.clock.now_ticks();
         let mut last = began;
         loop {
-            let found = sink.turn(&mut self.receiving, &self.maker, self.clock, |_| ())?;
+            let found = sink.turn(&mut self.receiving, &self.maker, self.clock, |_| false)?;
             let now = self.clock.now_ticks();
             if found > 0 {
                 last = now;
@@ -152,7 +152,7 @@ impl<S: Port, R: Port> Testbed for Tester<S, R> {
         let mut sink = Sink::new(self.next_number);
         let mut generator = Generator::new(plan, self.next_number, self.clock);
         while generator.turn(&mut self.sending, &self.maker, self.clock)? {
-            sink.turn(&mut self.receiving, &self.maker, self.clock, |_| ())?;
+            sink.turn(&mut self.receiving, &self.maker, self.clock, |_| false)?;
             if interrupted() {
                 return Err(TesterError::Interrupted);
             }

@@ -71,6 +71,12 @@ impl Family {
     }
 }
 
+/// The shortest frame that has room for headers, number and time, bytes without FCS.
+#[must_use]
+pub const fn least_frame_bytes(family: Family, is_tagged: bool) -> u32 {
+    headers::least_frame_bytes(family, is_tagged) as u32
+}
+
 /// What a generator sends.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Traffic {

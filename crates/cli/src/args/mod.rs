@@ -3,6 +3,7 @@
 pub mod agent;
 pub mod bench;
 pub mod check;
+pub mod dataplane;
 pub mod plan;
 mod ports;
 pub mod run;
@@ -61,6 +62,8 @@ pub enum Command {
     Port(PortArgs),
     /// Write the frames of an interface to a file that Wireshark reads
     Capture(CaptureArgs),
+    Generate(dataplane::GenerateArgs),
+    Sink(dataplane::SinkArgs),
     Run(run::RunArgs),
     Agent(agent::AgentArgs),
     /// Show which sockets of programs under `nearwire run` are accelerated, and why the others are not

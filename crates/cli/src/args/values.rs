@@ -127,6 +127,14 @@ pub(super) fn rates(text: &str) -> Result<Rates, String> {
     text.split(',').map(rate_per_second).collect::<Result<_, _>>().map(Rates::Given)
 }
 
+/// `10k`, `1.5M`, or `max` for as many as it goes.
+pub(super) fn frame_rate(text: &str) -> Result<f64, String> {
+    if text == "max" {
+        return Ok(f64::INFINITY);
+    }
+    rate_per_second(text).map(|rate| rate as f64).map_err(|why| why.replace("'sweep'", "'max'"))
+}
+
 /// Messages a second: a number, with k for thousands or M for millions.
 fn rate_per_second(text: &str) -> Result<u64, String> {
     let (number, factor) = match text.trim().strip_suffix(['k', 'K']) {

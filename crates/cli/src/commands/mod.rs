@@ -6,6 +6,7 @@ mod bench;
 mod capture;
 mod check;
 mod compare;
+mod dataplane;
 mod environment;
 mod host_root;
 mod lend;
@@ -41,6 +42,8 @@ pub fn run(command: Command) -> Outcome {
         Command::Snapshot(args) => snapshot::run(&args),
         Command::Port(args) => port::run(&args),
         Command::Capture(args) => capture::run(&args),
+        Command::Generate(args) => dataplane::generate::run(&args),
+        Command::Sink(args) => dataplane::sink::run(&args),
         Command::Run(args) => run::run(&args),
         Command::Agent(args) => agent::run(&args),
         Command::Status(args) => status::run(&args),

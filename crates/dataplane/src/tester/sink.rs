@@ -52,32 +52,32 @@ impl Sink {
         (self.last_number + 1).saturating_sub(self.first_number)
     }
 
-    /// Takes some frames: how many there were. `other` has those that are not of this traffic.
+    /// Takes some frames: how many there were. `knows` is asked about those that are not of this traffic: what it
+    /// does not know is counted.
     #[inline]
     pub(super) fn turn(
         &mut self,
         port: &mut impl Port,
         maker: &FrameMaker,
         clock: Clock,
-        mut other: impl FnMut(&[u8]),
+        mut knows: impl FnMut(&[u8]) -> bool,
     ) -> Result<u32, PortError> {
         let mut taken = 0;
         while taken < BURST {
             let read = |frame: &[u8]| {
                 let reading = maker.read(frame);
-                if reading == Reading::Foreign {
-                    other(frame);
-                }
-                reading
+                let is_known = reading == Reading::Foreign && knows(frame);
+                (!is_known).then_some(reading)
             };
             let Some(reading) = port.receive(read)? else {
                 break;
             };
             taken += 1;
             match reading {
-                Reading::Frame { number, due_ticks } => self.count(number, due_ticks, clock),
-                Reading::Corrupt => self.trial.corrupted_frames += 1,
-                Reading::Foreign => self.trial.foreign_frames += 1,
+                Some(Reading::Frame { number, due_ticks }) => self.count(number, due_ticks, clock),
+                Some(Reading::Corrupt) => self.trial.corrupted_frames += 1,
+                Some(Reading::Foreign) => self.trial.foreign_frames += 1,
+                None => {}
             }
         }
         Ok(taken)

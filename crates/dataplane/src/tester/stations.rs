@@ -178,11 +178,12 @@ impl Station {
     #[inline]
     fn turn(&mut self, port: &mut impl Port, clock: Clock) -> Result<u32, TesterError> {
         let (traffic, sent_frames) = (&self.traffic, &mut self.sent_frames);
-        let other = |frame: &[u8]| {
+        let knows = |frame: &[u8]| {
             let heard = Announcement::read(frame).filter(|heard| heard.traffic == *traffic);
-            *sent_frames = sent_frames.or(heard.and_then(|heard| heard.sent_frames));
+            *sent_frames = sent_frames.or(heard.as_ref().and_then(|heard| heard.sent_frames));
+            heard.is_some()
         };
-        Ok(self.sink.turn(port, &self.maker, clock, other)?)
+        Ok(self.sink.turn(port, &self.maker, clock, knows)?)
     }
 
     fn progress(&self, clock: Clock) -> Progress {

@@ -131,7 +131,7 @@ fn second_trial_counts_its_own_frames() {
     let mut sink = Sink::new(tester.next_number);
     exit.send(&frame).unwrap();
     let clock = Clock::calibrate();
-    assert_eq!(sink.turn(&mut tester.receiving, &tester.maker, clock, |_| ()).unwrap(), 1);
+    assert_eq!(sink.turn(&mut tester.receiving, &tester.maker, clock, |_| false).unwrap(), 1);
     let trial = sink.finish(Trial::default());
     assert_eq!((trial.received_frames, trial.stale_frames), (0, 1));
 }

@@ -4,7 +4,8 @@ use std::net::IpAddr;
 
 use nearwire_wire::checksum::Sum;
 use nearwire_wire::ethernet::{
-    EtherType, EthernetError, EthernetHeader, TAG_BYTES, TagKind, UNTAGGED_HEADER_BYTES, VlanTag, VlanTags,
+    EtherType, EthernetError, EthernetHeader, FRAME_BYTES_MIN, TAG_BYTES, TagKind, UNTAGGED_HEADER_BYTES, VlanTag,
+    VlanTags,
 };
 use nearwire_wire::ipv4::{self, Ipv4Error, Ipv4Header};
 use nearwire_wire::ipv6::{self, Ipv6Error, Ipv6Header};
@@ -12,6 +13,8 @@ use nearwire_wire::udp::{self, UdpDatagram, UdpError, UdpHeader};
 
 use super::{DESTINATION_PORT, Family, Hops, Traffic};
 
+/// Token, number and time.
+pub(super) const STAMP_BYTES: usize = 16;
 /// Hops that a frame may take.
 const TTL: u8 = 64;
 
@@ -69,14 +72,25 @@ pub(super) struct Places {
 
 impl Places {
     pub(super) const fn of(traffic: &Traffic) -> Places {
-        let (addresses, source, destination, udp) = match traffic.family {
+        Places::new(traffic.family, traffic.vlan.is_some())
+    }
+
+    const fn new(family: Family, is_tagged: bool) -> Places {
+        let (addresses, source, destination, udp) = match family {
             Family::V4 => (12, 14, 18, ipv4::HEADER_BYTES_MIN),
             Family::V6 => (8, 22, 38, ipv6::HEADER_BYTES),
         };
-        let tag_bytes = if traffic.vlan.is_some() { TAG_BYTES } else { 0 };
+        let tag_bytes = if is_tagged { TAG_BYTES } else { 0 };
         let ethernet_bytes = UNTAGGED_HEADER_BYTES + tag_bytes;
         Places { ethernet_bytes, addresses, source, destination, udp, stamp: udp + udp::HEADER_BYTES }
     }
+}
+
+/// The shortest frame, bytes without FCS.
+pub(super) const fn least_frame_bytes(family: Family, is_tagged: bool) -> usize {
+    let at = Places::new(family, is_tagged);
+    let bytes = at.ethernet_bytes + at.stamp + STAMP_BYTES;
+    if bytes < FRAME_BYTES_MIN { FRAME_BYTES_MIN } else { bytes }
 }
 
 pub(super) const fn ether_type(family: Family) -> EtherType {

@@ -5,13 +5,11 @@ use nearwire_wire::ethernet::{EtherType, TAG_BYTES, UNTAGGED_HEADER_BYTES};
 use nearwire_wire::udp;
 
 use super::flows::Flow;
-use super::headers::{Places, TrafficError, datagram_sum, ether_type, write_headers};
+use super::headers::{Places, STAMP_BYTES, TrafficError, datagram_sum, ether_type, least_frame_bytes, write_headers};
 use super::{DESTINATION_PORT, Family, Hops, Traffic};
 
 /// Bits of a number that frames carry: enough for a month at 100 million a second.
 pub(crate) const NUMBER_BITS: u32 = 48;
-/// Token, number and time.
-const STAMP_BYTES: usize = 16;
 /// What a frame with a customer's tag has in the place of the EtherType.
 const TAG_IDENTIFIER: [u8; 2] = [0x81, 0x00];
 /// Where the checksum of an IPv4 header lies in it.
@@ -59,7 +57,7 @@ impl FrameMaker {
     /// A size is too short for the headers.
     pub fn new(traffic: &Traffic, hops: Hops) -> Result<FrameMaker, TrafficError> {
         let places = Places::of(traffic);
-        let least_bytes = places.ethernet_bytes + places.stamp + STAMP_BYTES;
+        let least_bytes = least_frame_bytes(traffic.family, traffic.vlan.is_some());
         let found_bytes = traffic.sizes.least_bytes() as usize;
         if found_bytes < least_bytes {
             return Err(TrafficError::TooShort { found_bytes, least_bytes });
