@@ -21,6 +21,7 @@ mod load;
 mod ownership;
 mod requests;
 mod shared_port;
+mod stations;
 mod status_live;
 mod tcp_bursts;
 mod tcp_postgresql;
@@ -34,7 +35,7 @@ mod users;
 use nearwire_lab::emulated_host::{HostHardware, OwnTests, StockKernel};
 
 /// What the kernel has a part in, and not the words of refusals. Each takes seconds in emulation.
-const TESTS: [&str; 21] = [
+const TESTS: [&str; 22] = [
     "bench::every_named_path",
     "capture::datagrams_captured",
     "capture::frames_beyond_the_ring",
@@ -47,6 +48,7 @@ const TESTS: [&str; 21] = [
     "dry_run::",
     "jumbo::datagrams_of_accelerated",
     "jumbo::kernel_without",
+    "stations::sink_without_settings",
     "status_live::program_running",
     "status_live::interface_of_another_process",
     "status_live::times_asked_for",
