@@ -4,5 +4,6 @@
 //! [`function`] that says what becomes of each frame.
 #![forbid(unsafe_code)]
 
+pub mod forwarder;
 pub mod function;
 pub mod trial;
