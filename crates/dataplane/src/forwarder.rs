@@ -7,7 +7,7 @@ mod egress;
 
 use nearwire_frames::{Port, PortError};
 
-use crate::function::{DropCause, Drops, Function, Rewrite, Verdict};
+use crate::function::{Drops, Function, Rewrite, Verdict};
 use egress::{Egress, Others};
 
 /// Most frames that a turn takes from one port.
@@ -26,7 +26,7 @@ pub struct PortCounts {
     pub sent_frames: u64,
     /// Their bytes, without FCS.
     pub sent_bytes: u64,
-    /// Frames for which the port had no room; also counted as [`DropCause::EgressFull`].
+    /// Frames for which the port had no room; also counted as [`EgressFull`](crate::function::DropCause::EgressFull).
     pub refused_frames: u64,
 }
 

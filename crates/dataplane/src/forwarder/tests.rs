@@ -1,7 +1,7 @@
 use nearwire_frames::ports::memory::{FRAME_MOST_BYTES, MemoryPort, memory_pair};
 
 use super::*;
-use crate::function::{AnyFunction, Bridge, BridgeConfig, Io, MacSwap};
+use crate::function::{AnyFunction, Bridge, BridgeConfig, DropCause, Io, MacSwap};
 
 /// A forwarder with far ends of its ports.
 struct Device<F> {

@@ -1,7 +1,8 @@
 //! What a router asks of a packet before it looks for a route (RFC 1812 sections 5.2.2 and 5.3.7).
 //!
 //! Where RFCs leave a choice, this does as Linux (`net/ipv4/route.c`, `net/ipv6/ip6_input.c`): addresses of 240.0.0.0/4 are forwarded. Unlike
-//! Linux, link-local IPv4 addresses are not (RFC 3927 section 7).
+//! Linux, link-local IPv4 addresses are not (RFC 3927 section 7), nor are those of 0.0.0.0/8 besides 0.0.0.0 (RFC 1812 section 5.3.7; Linux
+//! does since 5.3).
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
