@@ -116,6 +116,9 @@ fn bridge_with_three_ports_floods_then_forwards() {
     device.send(2, &[frame(A, B, b"me")]);
     device.turn();
     assert_eq!([device.received(0).len(), device.received(1).len(), device.received(2).len()], [0, 1, 0]);
+    device.send(0, &[frame(A, [2; 6], b"far"), frame(B, [2; 6], b"farther")]);
+    device.turn();
+    assert_eq!([device.received(0).len(), device.received(1).len(), device.received(2).len()], [0, 1, 1]);
     assert_eq!(device.drops(), []);
 }
 
