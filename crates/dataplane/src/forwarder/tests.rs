@@ -100,6 +100,8 @@ fn full_egress_drops_with_a_cause_and_recovers() {
     assert_eq!(device.turn(), 3);
     assert_eq!(device.drops(), [(DropCause::EgressFull, 3)]);
     assert_eq!(device.forwarder.counts(1).unwrap().refused_frames, 3);
+    // The first frame was tried again after a flush, the others in this turn were not.
+    assert_eq!(device.forwarder.ports().nth(1).unwrap().statistics().send_refused_frames, 4);
     assert_eq!(device.received(1), numbered(4));
     device.send(0, &numbered(2));
     device.turn();

@@ -22,7 +22,7 @@ const RESERVED_VLAN: u16 = 0x0fff;
 pub struct BridgeConfig {
     /// An address that was not heard for this long is forgotten (IEEE 802.1D-2004 table 7-5: 300 s).
     pub ageing_ns: u64,
-    /// Addresses that the table is made for. There are four places for each, in sets of eight: where a set is full, the address of the set
+    /// Addresses that the table is made for. There are four places of 32 bytes for each, in sets of eight: where a set is full, the address of the set
     /// that was not heard for longest makes room.
     pub addresses_most: usize,
     /// An address that moves between ports more often than this in a second is a sign of a loop.

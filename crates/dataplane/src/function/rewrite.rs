@@ -96,6 +96,8 @@ mod tests {
     fn example_of_rfc_1624_updated_is_as_printed() {
         // Section 4: the checksum 0xDD2F, and 0x5555 becomes 0x3285.
         assert_eq!(updated_checksum(0xdd2f, 0x5555, 0x3285), 0x0000);
+        // A sum that carries twice.
+        assert_eq!(updated_checksum(0, 0, 1), 0xfffe);
     }
 
     #[test]
@@ -108,6 +110,19 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn any_word_changed_gives_the_checksum_of_a_full_sum(mut words in proptest::collection::vec(any::<u16>(), 2..20), new: u16) {
+            let full = |words: &[u16]| {
+                let sum = words.iter().fold(Sum::default(), |sum, word| sum.word(*word));
+                u16::from_be_bytes(sum.checksum())
+            };
+            // Sums of zeros alone have two checksums.
+            words[0] |= 1;
+            let (before, old) = (full(&words), words[1]);
+            words[1] = new;
+            prop_assert_eq!(updated_checksum(before, old, new), full(&words));
+        }
+
         #[test]
         fn any_bytes_rewritten_do_not_panic_and_keep_their_length(mut frame: Vec<u8>, ipv4: bool) {
             if let Some(ethertype) = frame.get_mut(12..14) {

@@ -97,6 +97,16 @@ fn station_that_moves_often_in_a_second_is_a_loop_and_a_slow_one_is_not() {
     assert_eq!(bridge.loop_seen(), Some(seen));
 }
 
+#[test]
+fn station_that_comes_back_elsewhere_after_the_ageing_time_has_not_moved() {
+    let mut bridge = Bridge::new(BridgeConfig { moves_per_second_most: 0, ..BridgeConfig::default() });
+    bridge.judge(0, 0, &frame(B, A, None));
+    bridge.judge(301 * SECOND_NS, 1, &frame(B, A, None));
+    assert_eq!((bridge.port_of(301 * SECOND_NS, A, 0), bridge.loop_seen()), (Some(1), None));
+    bridge.judge(302 * SECOND_NS, 0, &frame(B, A, None));
+    assert_eq!(bridge.loop_seen().map(|seen| seen.ports), Some([1, 0]));
+}
+
 /// A frame of the model: (source, destination, VLAN, port, time passed).
 type Step = (u8, u8, Option<u16>, usize, u64);
 
