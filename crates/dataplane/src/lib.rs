@@ -1,10 +1,13 @@
 //! Frames a second, loss and latency of a *device under test*: what stands between a generator and a sink.
 //!
-//! A [`trial`] is one run at one rate. What a device carries is found by many of them.
+//! A [`trial`] is one run at one rate. What a device carries is found by many of them. A [`forwarder`] is a device of our own: ports, and a
+//! [`function`] that says what becomes of each frame.
 #![forbid(unsafe_code)]
 
 pub mod bed;
 pub mod device;
+pub mod forwarder;
+pub mod function;
 pub mod ports;
 pub mod tester;
 pub mod topology;
