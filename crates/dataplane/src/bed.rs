@@ -1,23 +1,19 @@
 //! A test bed on one host: generator, device under test and sink, in namespaces of their own.
 
-use std::net::IpAddr;
-
 use nearwire_frames::PortError;
 use nearwire_frames::ports::packet::PacketPort;
 use nearwire_frames::ports::xdp::{Side, XdpPort};
-use nearwire_lab::{
-    CableEnd, KernelRoute, LabError, VirtualCableOptions, VirtualChain, bridge_in_kernel, receive_on_cpus,
-    route_in_kernel,
-};
+use nearwire_lab::{LabError, VirtualCableOptions, VirtualChain};
 use nearwire_sys::affinity::pin_current_thread;
 use nearwire_sys::tsc::Clock;
 use nearwire_wire::MacAddress;
 
-use crate::device::{DeviceId, Engine, Function};
+use crate::device::{DeviceError, DeviceId, Place, RunningDevice};
+use crate::function::Drops;
 use crate::ports::{Taken, open_packet, open_xdp};
 use crate::tester::{Tester, TesterError};
 use crate::topology::Topology;
-use crate::traffic::{Family, Hops, Traffic};
+use crate::traffic::{Hops, Traffic};
 use crate::trial::{Testbed, Trial, TrialPlan};
 
 /// CPUs of the parts.
@@ -54,6 +50,9 @@ pub enum BedError {
     /// A port of generator, sink or forwarder.
     #[error(transparent)]
     Port(#[from] PortError),
+    /// The device.
+    #[error(transparent)]
+    Device(#[from] DeviceError),
     /// The traffic.
     #[error(transparent)]
     Tester(#[from] TesterError),
@@ -71,6 +70,7 @@ pub enum BedError {
 #[derive(Debug)]
 pub struct Bed {
     tester: AnyTester,
+    device: Option<RunningDevice>,
     _chain: VirtualChain,
 }
 
@@ -88,13 +88,28 @@ impl Bed {
     pub fn lay(plan: &BedPlan, traffic: &Traffic, clock: Clock) -> Result<Bed, BedError> {
         let options = VirtualCableOptions { mtu_bytes: plan.mtu_bytes, ..VirtualCableOptions::default() };
         let chain = VirtualChain::lay(plan.topology.links(), options)?;
-        if let [inner, outer] = chain.links() {
-            start_in_kernel(plan, [&inner.far, &outer.near], [&inner.near, &outer.far])?;
-        }
+        let device = match chain.links() {
+            [inner, outer] => Some(RunningDevice::start(
+                plan.device,
+                Place {
+                    ports: [&inner.far, &outer.near],
+                    neighbours: [&inner.near, &outer.far],
+                    cpu: plan.cpus.device,
+                    shares_cpu: plan.cpus.device == plan.cpus.tester,
+                },
+            )?),
+            _ => None,
+        };
         pin_current_thread(plan.cpus.tester)
             .map_err(|errno| BedError::Pin { cpu: plan.cpus.tester, source: errno.into() })?;
         let tester = open_tester(plan, &chain, traffic, clock)?;
-        Ok(Bed { tester, _chain: chain })
+        Ok(Bed { tester, device, _chain: chain })
+    }
+
+    /// Ends the device: what it dropped, where it tells.
+    #[must_use]
+    pub fn end(self) -> Drops {
+        self.device.map(RunningDevice::end).unwrap_or_default()
     }
 }
 
@@ -120,55 +135,16 @@ fn open_tester(plan: &BedPlan, chain: &VirtualChain, traffic: &Traffic, clock: C
     }
 }
 
-/// Has the kernel of the device's namespace forward, on the device's CPU.
-fn start_in_kernel(plan: &BedPlan, ports: [&CableEnd; 2], neighbours: [&CableEnd; 2]) -> Result<(), LabError> {
-    if plan.device.engine != Engine::Kernel {
-        return Ok(());
-    }
-    match plan.device.function {
-        Function::L3 => route_in_kernel(&ports[0].namespace, &routes(ports, neighbours))?,
-        Function::Io | Function::MacSwap | Function::L2 => bridge_in_kernel(&ports)?,
-    }
-    ports.into_iter().try_for_each(|port| receive_on_cpus(port, &[plan.cpus.device]))
-}
-
-/// To the senders by the first port, to the receivers by the second.
-fn routes(ports: [&CableEnd; 2], neighbours: [&CableEnd; 2]) -> Vec<KernelRoute> {
-    let route = |family: Family, prefix: IpAddr, at: usize| KernelRoute {
-        prefix: network(prefix, family.prefix_bits()),
-        prefix_bits: family.prefix_bits(),
-        gateway: match family {
-            Family::V4 => neighbours[at].ipv4.into(),
-            Family::V6 => neighbours[at].ipv6.into(),
-        },
-        ifindex: ports[at].ifindex,
-    };
-    let families = if ports[0].ipv6_usable { &[Family::V4, Family::V6][..] } else { &[Family::V4] };
-    let both = |family: &Family| [route(*family, family.sources(), 0), route(*family, family.destinations(), 1)];
-    families.iter().flat_map(both).collect()
-}
-
-/// The address with the bits behind the prefix cleared.
-fn network(address: IpAddr, prefix_bits: u8) -> IpAddr {
-    match address {
-        IpAddr::V4(address) => {
-            let mask = u32::MAX.checked_shl(u32::from(32 - prefix_bits)).unwrap_or(0);
-            IpAddr::V4((address.to_bits() & mask).into())
-        }
-        IpAddr::V6(address) => {
-            let mask = u128::MAX.checked_shl(u32::from(128 - prefix_bits)).unwrap_or(0);
-            IpAddr::V6((address.to_bits() & mask).into())
-        }
-    }
-}
-
 impl Testbed for Bed {
-    type Error = TesterError;
+    type Error = BedError;
 
-    fn trial(&mut self, plan: TrialPlan) -> Result<Trial, TesterError> {
-        match &mut self.tester {
+    fn trial(&mut self, plan: TrialPlan) -> Result<Trial, BedError> {
+        let trial = match &mut self.tester {
             AnyTester::Xdp(tester) => tester.trial(plan),
             AnyTester::Packet(tester) => tester.trial(plan),
-        }
+        };
+        // Why the device ended says more than what the tester met because of it.
+        self.device.as_mut().map_or(Ok(()), RunningDevice::check)?;
+        Ok(trial?)
     }
 }

@@ -1,20 +1,17 @@
 //! Devices under test: what a function is done by.
 
+mod forwarding;
+mod kernel;
+
 use std::fmt;
 use std::str::FromStr;
 
-/// What a device does with frames.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Function {
-    /// What comes in at one port leaves at the other.
-    Io,
-    /// The same, with the Ethernet addresses swapped.
-    MacSwap,
-    /// A learning bridge.
-    L2,
-    /// Routing of IPv4 and IPv6.
-    L3,
-}
+use nearwire_frames::PortError;
+use nearwire_lab::{CableEnd, LabError};
+
+use crate::function::l3::RouterError;
+use crate::function::{Drops, FunctionKind};
+pub use forwarding::RunningForwarder;
 
 /// What does it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -31,14 +28,11 @@ pub enum Engine {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct DeviceId {
     /// What it does.
-    pub function: Function,
+    pub function: FunctionKind,
     /// What does it.
     pub engine: Engine,
 }
 
-/// Names of functions.
-const FUNCTIONS: [(Function, &str); 4] =
-    [(Function::Io, "io"), (Function::MacSwap, "mac-swap"), (Function::L2, "l2"), (Function::L3, "l3")];
 /// Names of engines.
 const ENGINES: [(Engine, &str); 3] = [(Engine::Xdp, "xdp"), (Engine::Packet, "packet"), (Engine::Kernel, "kernel")];
 
@@ -46,31 +40,28 @@ impl DeviceId {
     /// Every device there is.
     #[must_use]
     pub fn all() -> Vec<DeviceId> {
-        let ids = FUNCTIONS.iter().flat_map(|(function, _)| {
-            ENGINES.iter().map(|(engine, _)| DeviceId { function: *function, engine: *engine })
-        });
+        let ids = FunctionKind::ALL
+            .into_iter()
+            .flat_map(|function| ENGINES.iter().map(move |(engine, _)| DeviceId { function, engine: *engine }));
         ids.filter(|id| id.exists()).collect()
     }
 
     /// The kernel has no function that only passes frames on.
     const fn exists(self) -> bool {
-        !matches!(self, DeviceId { function: Function::Io | Function::MacSwap, engine: Engine::Kernel })
+        !matches!(self, DeviceId { function: FunctionKind::Io | FunctionKind::MacSwap, engine: Engine::Kernel })
     }
 
     /// Whether frames are sent to its address, and not to that of the sink.
     #[must_use]
     pub const fn is_router(self) -> bool {
-        matches!(self.function, Function::L3)
+        matches!(self.function, FunctionKind::L3)
     }
-}
-
-fn name_of<T: PartialEq>(names: &[(T, &'static str)], value: &T) -> &'static str {
-    names.iter().find(|known| known.0 == *value).map_or("", |known| known.1)
 }
 
 impl fmt::Display for DeviceId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}/{}", name_of(&FUNCTIONS, &self.function), name_of(&ENGINES, &self.engine))
+        let engine = ENGINES.iter().find(|known| known.0 == self.engine).map_or("", |known| known.1);
+        write!(f, "{}/{engine}", self.function)
     }
 }
 
@@ -93,6 +84,106 @@ impl FromStr for DeviceId {
             let known: Vec<String> = all.iter().map(DeviceId::to_string).collect();
             UnknownDevice { found: text.to_owned(), known: known.join(", ") }
         })
+    }
+}
+
+/// Why a device could not be made, or ended.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum DeviceError {
+    /// The kernel's forwarding.
+    #[error(transparent)]
+    Lab(#[from] LabError),
+    /// A port.
+    #[error(transparent)]
+    Port(#[from] PortError),
+    /// A router of ours.
+    #[error(transparent)]
+    Router(#[from] RouterError),
+    /// The forwarder's thread.
+    #[error("start a thread for the forwarder on CPU {cpu}: {source}")]
+    Thread {
+        /// The CPU.
+        cpu: u32,
+        /// What the kernel said.
+        source: std::io::Error,
+    },
+    /// It ended in mid-test.
+    #[error("the forwarder ended: {why}")]
+    Ended {
+        /// In its own words.
+        why: String,
+    },
+}
+
+/// A device under test that runs. Dropping it ends it.
+#[derive(Debug)]
+pub enum RunningDevice {
+    /// It ends with its namespace.
+    Kernel,
+    /// Our forwarder.
+    Forwarder(RunningForwarder),
+}
+
+/// Where a device is to be.
+#[derive(Debug, Clone, Copy)]
+pub struct Place<'a> {
+    /// Its interfaces, which are in one namespace: towards the generator, towards the sink.
+    pub ports: [&'a CableEnd; 2],
+    /// What faces them.
+    pub neighbours: [&'a CableEnd; 2],
+    /// The CPU that does its work.
+    pub cpu: u32,
+    /// The generator spins on the same CPU: the device must let it run.
+    pub shares_cpu: bool,
+}
+
+impl RunningDevice {
+    /// Makes a device.
+    ///
+    /// # Errors
+    /// What could not be had.
+    pub fn start(id: DeviceId, place: Place) -> Result<RunningDevice, DeviceError> {
+        if id.is_router() {
+            kernel::add_test_routes(place)?;
+        }
+        match id.engine {
+            Engine::Kernel => {
+                kernel::start(id.function, place)?;
+                Ok(RunningDevice::Kernel)
+            }
+            Engine::Xdp => Ok(RunningDevice::Forwarder(forwarding::start_xdp(id.function, place)?)),
+            Engine::Packet => Ok(RunningDevice::Forwarder(forwarding::start_packet(id.function, place)?)),
+        }
+    }
+
+    /// Whether it runs still.
+    ///
+    /// # Errors
+    /// [`DeviceError::Ended`], with why.
+    pub fn check(&mut self) -> Result<(), DeviceError> {
+        match self {
+            RunningDevice::Kernel => Ok(()),
+            RunningDevice::Forwarder(forwarder) => forwarder.check(),
+        }
+    }
+
+    /// What it is made of, in words.
+    #[must_use]
+    pub fn describe(&self) -> String {
+        match self {
+            RunningDevice::Kernel => "the kernel, what it receives handled by this CPU (RPS)".to_owned(),
+            RunningDevice::Forwarder(forwarder) => forwarder.describe().to_owned(),
+        }
+    }
+
+    /// Ends it: what it dropped, where it tells.
+    #[must_use]
+    pub fn end(self) -> Drops {
+        match self {
+            RunningDevice::Kernel => Drops::default(),
+            RunningDevice::Forwarder(forwarder) => forwarder.end(),
+        }
     }
 }
 

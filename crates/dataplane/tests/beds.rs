@@ -5,7 +5,7 @@
 use std::sync::OnceLock;
 
 use nearwire_dataplane::bed::{Bed, BedPlan, Cpus};
-use nearwire_dataplane::device::DeviceId;
+use nearwire_dataplane::device::{DeviceId, Engine};
 use nearwire_dataplane::topology::Topology;
 use nearwire_dataplane::traffic::{Family, Flows, Sizes, Traffic};
 use nearwire_dataplane::trial::{Testbed, Trial, TrialPlan};
@@ -62,6 +62,14 @@ fn kernels_bridge_and_routing_carry_what_is_offered() {
         for is_xdp in [true, false] {
             arrives(&plan(Topology::PortHostPort, device, is_xdp));
         }
+    }
+}
+
+#[test]
+fn forwarders_of_every_function_carry_what_is_offered() {
+    let ours = |id: &DeviceId| id.engine != Engine::Kernel;
+    for id in DeviceId::all().into_iter().filter(ours) {
+        arrives(&plan(Topology::PortHostPort, &id.to_string(), true));
     }
 }
 

@@ -52,12 +52,12 @@ pub fn bridge_in_kernel(ports: &[&CableEnd]) -> Result<(), LabError> {
     Ok(())
 }
 
-/// Has the kernel of a namespace forward packets of both families, by these routes.
+/// Has the kernel of a namespace forward packets of both families, by the routes that it has.
 ///
 /// # Errors
 ///
-/// [`LabError::Refused`], or [`LabError::Write`] where `/proc/sys` cannot be written.
-pub fn route_in_kernel(namespace: &Namespace, routes: &[KernelRoute]) -> Result<(), LabError> {
+/// [`LabError::Write`] where `/proc/sys` cannot be written.
+pub fn route_in_kernel(namespace: &Namespace) -> Result<(), LabError> {
     const FORWARDING: [&str; 2] = ["/proc/sys/net/ipv4/ip_forward", "/proc/sys/net/ipv6/conf/all/forwarding"];
     namespace.enter(|| {
         for path in FORWARDING {
@@ -67,8 +67,16 @@ pub fn route_in_kernel(namespace: &Namespace, routes: &[KernelRoute]) -> Result<
                 outcome => outcome.map_err(|source| LabError::Write { path: path.to_owned(), source })?,
             }
         }
-        Ok::<_, LabError>(())
-    })??;
+        Ok(())
+    })?
+}
+
+/// Gives the kernel of a namespace these routes.
+///
+/// # Errors
+///
+/// [`LabError::Refused`], as where a next hop is on no link.
+pub fn add_routes(namespace: &Namespace, routes: &[KernelRoute]) -> Result<(), LabError> {
     let mut netlink = Netlink::open_in(namespace)?;
     routes.iter().try_for_each(|route| netlink.add_route(route))
 }

@@ -41,7 +41,7 @@ pub use error::{LabError, LabErrorKind};
 pub use forwarding_tables::{ForwardingTables, NeighbourEntry, RouteEntry, RouteHop, RouteKind, forwarding_tables};
 pub use guarded_cable::{GuardedCable, guard};
 pub use interface::{InterfaceFacts, interface_facts, interfaces};
-pub use kernel_device::{KernelRoute, bridge_in_kernel, receive_on_cpus, route_in_kernel};
+pub use kernel_device::{KernelRoute, add_routes, bridge_in_kernel, receive_on_cpus, route_in_kernel};
 pub use loopback_cable::{LoopbackCable, LoopbackCableOptions};
 pub use namespace::Namespace;
 pub use program::program_under_test;
