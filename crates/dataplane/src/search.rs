@@ -3,6 +3,7 @@
 //! | search | what it finds | source |
 //! |---|---|---|
 //! | [`mlr`] | load bounds for several goals at once, on devices with noise | RFC 9971 (draft-ietf-bmwg-mlrsearch) |
+//! | [`rfc2544`] | throughput, latency, frame loss rate, back-to-back frames, reset | RFC 2544 section 26, RFC 9004 |
 //!
 //! Frames that the generator did not send in time count as lost. Where they are most of the loss, the result says that the
 //! generator was the limit, and is no figure of the device.
@@ -13,6 +14,7 @@ use crate::trial::{Testbed, Trial, TrialPlan};
 
 pub mod mlr;
 mod outcome;
+pub mod rfc2544;
 #[cfg(test)]
 mod simulated;
 
@@ -131,6 +133,11 @@ impl<'a, B: Testbed> Runner<'a, B> {
         self.run(TrialPlan::steady(rate_fps, duration_ns, self.pauses.residual_ns))
     }
 
+    /// A burst at the generator's full rate.
+    pub(crate) fn burst(&mut self, frames: u64, most_ns: u64) -> Result<Trial, SearchError<B::Error>> {
+        self.run(TrialPlan::burst(frames, most_ns, self.pauses.residual_ns))
+    }
+
     fn run(&mut self, plan: TrialPlan) -> Result<Trial, SearchError<B::Error>> {
         self.time_ns = self.time_ns.saturating_add(self.cost_ns(plan.duration_ns));
         let trial = self.bed.trial(plan).map_err(SearchError::Testbed)?;
@@ -144,5 +151,10 @@ impl<'a, B: Testbed> Runner<'a, B> {
             return Ok(());
         }
         self.bed.pause(self.pauses.settle_ns).map_err(SearchError::Testbed)
+    }
+
+    /// The test bed itself.
+    pub(crate) const fn bed(&mut self) -> &mut B {
+        self.bed
     }
 }

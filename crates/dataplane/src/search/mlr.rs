@@ -1,11 +1,12 @@
 //! Multiple Loss Ratio search (RFC 9971, draft-ietf-bmwg-mlrsearch): several goals at once, on devices with noise.
 //!
 //! A load is not carried or refused by one trial, but by several, some of which may be bad. What trials say about a load
-//! ([`classify`]) is exactly as the RFC has it, so results can be compared with those of other programs; which loads are tried
-//! ([`choice`]) is not. In the RFC's words, this is the Controller, [`Testbed`] is the Measurer, and the caller the Manager.
+//! (`mlr/classify.rs`) is exactly as the RFC has it, so results can be compared with those of other programs; which loads are
+//! tried (`mlr/choice.rs`) the RFC leaves open. In its words, this is the Controller, [`Testbed`] is the Measurer, and the caller
+//! the Manager.
 //!
-//! As Trial Effective Duration, the planned duration of a trial is used. A load whose relevant bounds are met only with the
-//! generator's help is reported as such ([`GoalResult::GeneratorLimited`]).
+//! The planned duration of a trial is its Trial Effective Duration. Frames that were due and were not sent are lost ones; where
+//! they are most of the loss at an upper bound, the result is [`GoalResult::GeneratorLimited`].
 
 mod choice;
 mod classify;
@@ -70,9 +71,10 @@ pub enum GoalResult {
         /// The least load.
         least_fps: f64,
     },
-    /// Above a load, the generator did not send what was due. The device may carry more; this is no figure of the device.
+    /// Above a load, the generator did not send what was due. The device may carry more; this is no figure of the device. The
+    /// bounds are as close as the goal wants unless the search had to stop.
     GeneratorLimited {
-        /// Greatest load that is carried. `None`: not even the least is sent in time.
+        /// Greatest load that is carried; `None`: none that was tried.
         lower_fps: Option<f64>,
         /// Least load that the generator is too slow for. `None`: it could not even send the least load at its full rate.
         upper_fps: Option<f64>,
@@ -230,17 +232,19 @@ impl<B: Testbed> Controller<'_, B> {
         let target = choice::target(goal, LAST_LEVEL);
         let Bounds { lower_fps, upper_fps } = self.loads.bounds(number, &target);
         let conditional_fps = lower_fps.and_then(|fps| self.loads.conditional_fps(fps, number, &target));
-        let is_settled =
-            range.is_some_and(|range| choice::is_settled(&Bounds { lower_fps, upper_fps }, target.width, range));
+        let bounds = Bounds { lower_fps, upper_fps };
+        let is_settled = range.is_some_and(|range| choice::is_settled(&bounds, target.width, range));
+        let is_generator_limited = |fps| self.loads.is_generator_limited(fps, number, goal);
+        if upper_fps.is_some_and(is_generator_limited) {
+            return GoalResult::GeneratorLimited { lower_fps, upper_fps, conditional_fps };
+        }
         if let Some(stop) = stop.filter(|_| !is_settled) {
             return GoalResult::NotConverged { lower_fps, upper_fps, conditional_fps, stop };
         }
-        let is_generator_limited = |fps| self.loads.is_generator_limited(fps, number, goal);
         match (lower_fps, upper_fps, conditional_fps) {
             (Some(most_fps), None, Some(conditional_fps)) => GoalResult::AtLeast { most_fps, conditional_fps },
-            (_, upper_fps, _) if upper_fps.is_none_or(is_generator_limited) => {
-                GoalResult::GeneratorLimited { lower_fps, upper_fps, conditional_fps }
-            }
+            // The first trial showed that the generator is slower than the least load.
+            (_, None, _) => GoalResult::GeneratorLimited { lower_fps, upper_fps, conditional_fps },
             (Some(lower_fps), Some(upper_fps), Some(conditional_fps)) => {
                 GoalResult::Found { lower_fps, upper_fps, conditional_fps }
             }

@@ -3,6 +3,8 @@
 use crate::search::{InputError, Pauses, SECOND_NS};
 
 /// A latency that frames must not exceed. A trial in which they do is as bad as one that loses too much.
+///
+/// In a trial with too few frames for the percentile, the greatest latency must not exceed it.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct LatencyBound {
     /// Which percentile of all frames that were due, in percent; frames that are missing are the slowest.

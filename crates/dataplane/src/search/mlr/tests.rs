@@ -156,6 +156,23 @@ fn generator_that_is_slower_than_the_device_is_named() {
 }
 
 #[test]
+fn generator_that_is_too_slow_is_named_even_if_the_search_must_stop() {
+    let mut limited = 0;
+    for most_trials in 1..50 {
+        let limits = Limits { most_trials, ..LIMITS };
+        for result in made(&mut Simulated::sharp(5e6).with_generator(2e5), &[NDR, PDR], &limits).goals {
+            match result {
+                GoalResult::NotConverged { upper_fps: None, .. } => {}
+                GoalResult::GeneratorLimited { upper_fps: Some(upper_fps), .. } if upper_fps > 2e5 => limited += 1,
+                other => panic!("{other:?}"),
+            }
+        }
+    }
+    // Of both goals, from about the thirtieth trial on.
+    assert!(limited > 30, "{limited}");
+}
+
+#[test]
 fn generator_that_cannot_send_the_least_rate_is_named_at_once() {
     let search = made(&mut Simulated::sharp(5e6).with_generator(10.0), &[NDR], &Limits { most_fps: None, ..LIMITS });
     let nothing = GoalResult::GeneratorLimited { lower_fps: None, upper_fps: None, conditional_fps: None };
