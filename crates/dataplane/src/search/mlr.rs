@@ -173,7 +173,10 @@ impl<B: Testbed> Controller<'_, B> {
     /// Makes trials until all goals are reached, or it must stop. Strict goals come first, since their loads are smaller.
     fn approach(&mut self, range: &Range) -> Result<Option<Stop>, SearchError<B::Error>> {
         let mut order: Vec<usize> = (0..self.goals.len()).collect();
-        order.sort_by(|&a, &b| self.goals[a].loss_ratio.total_cmp(&self.goals[b].loss_ratio));
+        order.sort_by(|&a, &b| {
+            let (a, b) = (&self.goals[a], &self.goals[b]);
+            a.loss_ratio.total_cmp(&b.loss_ratio).then(a.latency.is_none().cmp(&b.latency.is_none()))
+        });
         let mut progress: Vec<Progress> = order.iter().map(|&number| Progress::new(number)).collect();
         while let Some((rate_fps, duration_ns)) = self.next(&order, &mut progress, range) {
             let trial = match self.trial(rate_fps, duration_ns)? {

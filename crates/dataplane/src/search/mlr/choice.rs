@@ -111,9 +111,7 @@ impl Progress {
             (None, Some(upper_fps)) => self.step_down(upper_fps, width, goal, loads),
             (Some(lower_fps), Some(upper_fps)) => self.between((lower_fps, upper_fps), width, goal, loads),
         };
-        let next_fps = next_fps.clamp(range.least_fps, range.most_fps);
-        // Trials that were made for another goal are used again.
-        loads.close_to(next_fps, width / 4.0, bounds).unwrap_or(next_fps)
+        next_fps.clamp(range.least_fps, range.most_fps)
     }
 
     fn step_up(&mut self, lower_fps: f64, width: f64) -> f64 {

@@ -163,17 +163,17 @@ mod tests {
 
     #[test]
     fn exceed_ratio_that_is_not_exact_in_binary_is_met_exactly() {
-        // 3 of 10 are bad, and 30 % may be.
-        assert_eq!(classify(seen(&[(7, 1, 0.0), (3, 1, 0.1)], 0.0), &target(1, 10, 0.3)), Class::Lower);
+        // 29 of 100 are bad, and 29 % may be.
+        assert_eq!(classify(seen(&[(71, 1, 0.0), (29, 1, 0.1)], 0.0), &target(1, 100, 0.29)), Class::Lower);
     }
 
     #[test]
     fn conditional_throughput_is_of_the_worst_trial_within_the_exceed_ratio() {
-        let trials = [(11, 1, 0.001), (5, 1, 0.0), (5, 1, 0.4)];
+        let trials = [(5, 1, 0.0), (5, 1, 0.001), (5, 1, 0.4), (6, 1, 0.001)];
         // Half of 21: the eleventh from below.
         let fps = conditional_fps(1000.0, seen(&trials, 0.005), &target(1, 21, 0.5));
         assert!((fps - 999.0).abs() < 1e-9, "{fps}");
-        let fps = conditional_fps(1000.0, seen(&trials[..1], 0.005), &target(1, 21, 0.5));
+        let fps = conditional_fps(1000.0, seen(&[(11, 1, 0.001)], 0.005), &target(1, 21, 0.5));
         assert!((fps - 999.0).abs() < 1e-9, "{fps}");
     }
 

@@ -97,14 +97,6 @@ impl Loads {
         last_of(rate_fps) > last_of(than_fps)
     }
 
-    /// The load with a trial that is closest to a rate, of those that differ from it by at most a part of it and lie between
-    /// the bounds.
-    pub(super) fn close_to(&self, rate_fps: f64, part: f64, between: &Bounds) -> Option<f64> {
-        let distance_fps = |fps: f64| (fps - rate_fps).abs();
-        let near = self.loads.iter().map(|load| load.rate_fps).filter(|&fps| distance_fps(fps) <= rate_fps * part);
-        near.filter(|&fps| between.are_around(fps)).min_by(|&a, &b| distance_fps(a).total_cmp(&distance_fps(b)))
-    }
-
     /// See [`classify::conditional_fps`].
     pub(super) fn conditional_fps(&self, rate_fps: f64, goal: usize, target: &Target) -> Option<f64> {
         let load = self.at(rate_fps)?;
