@@ -147,4 +147,11 @@ impl Testbed for Bed {
         self.device.as_mut().map_or(Ok(()), RunningDevice::check)?;
         Ok(trial?)
     }
+
+    fn pause(&mut self, duration_ns: u64) -> Result<(), BedError> {
+        Ok(match &mut self.tester {
+            AnyTester::Xdp(tester) => tester.pause(duration_ns)?,
+            AnyTester::Packet(tester) => tester.pause(duration_ns)?,
+        })
+    }
 }

@@ -52,21 +52,6 @@ pub enum TesterError {
     Interrupted,
 }
 
-/// How a tester waits.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Patience {
-    /// After the last frame: silence for so long ends a trial.
-    pub residual: Duration,
-    /// Longest wait for that silence.
-    pub residual_most: Duration,
-}
-
-impl Default for Patience {
-    fn default() -> Patience {
-        Patience { residual: Duration::from_millis(5), residual_most: Duration::from_millis(500) }
-    }
-}
-
 /// A generator and a sink on two ports.
 #[derive(Debug)]
 pub struct Tester<S, R> {
@@ -75,7 +60,6 @@ pub struct Tester<S, R> {
     maker: FrameMaker,
     learning_frame: Vec<u8>,
     clock: Clock,
-    patience: Patience,
     /// Of the next frame; numbers go on from trial to trial, so what comes late is not taken for another one.
     next_number: u64,
 }
@@ -99,15 +83,8 @@ impl<S: Port, R: Port> Tester<S, R> {
             maker: FrameMaker::new(traffic, hops)?,
             learning_frame: learning_frame(sink, hops.source),
             clock,
-            patience: Patience::default(),
             next_number: 1,
         })
-    }
-
-    /// The same, waiting so.
-    #[must_use]
-    pub fn with_patience(self, patience: Patience) -> Tester<S, R> {
-        Tester { patience, ..self }
     }
 
     /// Both ports, to be used with another traffic.
@@ -120,25 +97,23 @@ impl<S: Port, R: Port> Tester<S, R> {
         [self.sending.describe(), self.receiving.describe()]
     }
 
-    /// Takes what is still on its way, until nothing came for a while.
-    fn drain(&mut self, sink: &mut Sink) -> Result<(), TesterError> {
-        let ticks = |duration: Duration| self.clock.ticks(duration.as_nanos() as u64);
-        let (residual, most) = (ticks(self.patience.residual), ticks(self.patience.residual_most));
-        let began = self.clock.now_ticks();
-        let mut last = began;
-        loop {
-            let found = sink.turn(&mut self.receiving, &self.maker, self.clock, |_| false)?;
-            let now = self.clock.now_ticks();
-            if found > 0 {
-                last = now;
-            }
-            if now - last > residual || now - began > most {
-                return Ok(());
-            }
+    /// Takes what is still on its way, for so long, or until all frames came.
+    fn drain(&mut self, sink: &mut Sink, sent_frames: u64, most_ns: u64) -> Result<(), TesterError> {
+        let ends_ticks = self.clock.now_ticks() + self.clock.ticks(most_ns);
+        while sink.trial().received_frames < sent_frames && self.clock.now_ticks() < ends_ticks {
+            sink.turn(&mut self.receiving, &self.maker, self.clock, |_| false)?;
             if interrupted() {
                 return Err(TesterError::Interrupted);
             }
         }
+        Ok(())
+    }
+
+    /// Empties the sink's port of what came since the last trial.
+    fn discard(&mut self) -> Result<(), TesterError> {
+        let mut sink = Sink::new(self.next_number);
+        while sink.turn(&mut self.receiving, &self.maker, self.clock, |_| false)? > 0 {}
+        Ok(())
     }
 }
 
@@ -148,7 +123,7 @@ impl<S: Port, R: Port> Testbed for Tester<S, R> {
     fn trial(&mut self, plan: TrialPlan) -> Result<Trial, TesterError> {
         // Bridges learn by it where the sink is (RFC 2544 section 23).
         self.receiving.send(&self.learning_frame)?;
-        self.drain(&mut Sink::new(self.next_number))?;
+        self.discard()?;
         let mut sink = Sink::new(self.next_number);
         let mut generator = Generator::new(plan, self.next_number, self.clock);
         while generator.turn(&mut self.sending, &self.maker, self.clock)? {
@@ -158,13 +133,19 @@ impl<S: Port, R: Port> Testbed for Tester<S, R> {
             }
         }
         self.next_number = generator.next_number();
-        self.drain(&mut sink)?;
-        let trial = sink.finish(generator.finish(self.clock));
+        let sent = generator.finish(self.clock);
+        self.drain(&mut sink, sent.sent_frames, plan.residual_ns)?;
+        let trial = sink.finish(sent);
         let (received_frames, duplicated_frames) = (trial.received_frames, trial.duplicated_frames);
         if duplicated_frames > LOOP_FRAMES_LEAST.max(LOOP_FACTOR * received_frames) {
             return Err(TesterError::Loop { received_frames, duplicated_frames });
         }
         Ok(trial)
+    }
+
+    fn pause(&mut self, duration_ns: u64) -> Result<(), TesterError> {
+        std::thread::sleep(Duration::from_nanos(duration_ns));
+        if interrupted() { Err(TesterError::Interrupted) } else { Ok(()) }
     }
 }
 

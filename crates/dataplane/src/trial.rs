@@ -14,10 +14,30 @@ const DIGITS: u8 = 3;
 /// What a trial is to do.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct TrialPlan {
-    /// Frames a second to offer. [`f64::INFINITY`]: as many as the generator can.
+    /// Frames a second to offer. [`f64::INFINITY`]: as many as the generator can; no frame is unsent then.
     pub rate_fps: f64,
-    /// For how long.
+    /// For how long. For a burst: the longest time that sending it may take; what is not sent by then is unsent.
     pub duration_ns: u64,
+    /// A burst: exactly so many frames are offered at the rate, and the trial ends with the last. `None`: as many as the
+    /// rate gives in the time.
+    pub frames: Option<u64>,
+    /// For how long to wait, after the last frame was sent, for frames that are still on their way
+    /// (RFC 2544 section 23, step d). Frames that come within this time are received frames.
+    pub residual_ns: u64,
+}
+
+impl TrialPlan {
+    /// Frames at a steady rate for a time.
+    #[must_use]
+    pub const fn steady(rate_fps: f64, duration_ns: u64, residual_ns: u64) -> TrialPlan {
+        TrialPlan { rate_fps, duration_ns, frames: None, residual_ns }
+    }
+
+    /// So many frames, as fast as the generator can, within `most_ns` (RFC 2544 section 26.4).
+    #[must_use]
+    pub const fn burst(frames: u64, most_ns: u64, residual_ns: u64) -> TrialPlan {
+        TrialPlan { rate_fps: f64::INFINITY, duration_ns: most_ns, frames: Some(frames), residual_ns }
+    }
 }
 
 /// What came of a trial.
@@ -104,6 +124,13 @@ impl Latencies {
         self.histogram.saturating_record(latency_ns.max(1));
     }
 
+    /// Keeps all that others kept as well.
+    pub fn merge(&mut self, others: &Latencies) {
+        // Fails only where the bounds differ, and they are the same constants.
+        let merged = self.histogram.add(&others.histogram);
+        debug_assert!(merged.is_ok(), "histograms have the same bounds");
+    }
+
     /// How many were kept.
     #[must_use]
     pub fn count(&self) -> u64 {
@@ -143,11 +170,18 @@ pub trait Testbed {
     /// Why a trial failed for good, as an interface that went down.
     type Error;
 
-    /// Makes one trial, and waits afterwards for frames that are still on their way.
+    /// Makes one trial, and waits afterwards ([`TrialPlan::residual_ns`]) for frames that are still on their way.
     ///
     /// # Errors
     /// The test bed failed; loss is no error.
     fn trial(&mut self, plan: TrialPlan) -> Result<Trial, Self::Error>;
+
+    /// Offers nothing for a time, so that the device comes to rest (RFC 2544 section 23, step e). A search calls this after
+    /// each trial; it does not wait itself. A test bed without time returns at once.
+    ///
+    /// # Errors
+    /// The test bed failed.
+    fn pause(&mut self, duration_ns: u64) -> Result<(), Self::Error>;
 }
 
 #[cfg(test)]
@@ -165,6 +199,15 @@ mod tests {
     #[test]
     fn trial_without_a_frame_has_no_loss() {
         assert!(Trial::default().loss_ratio().abs() < f64::EPSILON);
+    }
+
+    #[test]
+    fn latencies_merged_count_both() {
+        let (mut all, mut more) = (Latencies::default(), Latencies::default());
+        all.record(10);
+        more.record(30);
+        all.merge(&more);
+        assert_eq!((all.count(), all.least_ns(), all.greatest_ns()), (2, Some(10), Some(30)));
     }
 
     #[test]

@@ -33,7 +33,7 @@ fn traffic(family: Family) -> Traffic {
 
 fn trial(plan: &BedPlan, family: Family, rate_fps: f64) -> Option<Trial> {
     let mut bed = made_or_skip(Bed::lay(plan, &traffic(family), Clock::calibrate()))?;
-    Some(bed.trial(TrialPlan { rate_fps, duration_ns: 200_000_000 }).unwrap())
+    Some(bed.trial(TrialPlan::steady(rate_fps, 200_000_000, 100_000_000)).unwrap())
 }
 
 fn arrives(plan: &BedPlan) {

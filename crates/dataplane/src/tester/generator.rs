@@ -35,6 +35,8 @@ pub(super) struct Generator {
     ends_ticks: u64,
     next_number: u64,
     sent_frames: u64,
+    /// Of a burst: what is still to be sent of it.
+    left_frames: Option<u64>,
     now_ticks: u64,
 }
 
@@ -52,6 +54,7 @@ impl Generator {
             ends_ticks: began_ticks + clock.ticks(plan.duration_ns),
             next_number: first_number,
             sent_frames: 0,
+            left_frames: plan.frames,
             now_ticks: began_ticks,
         }
     }
@@ -64,11 +67,15 @@ impl Generator {
     #[inline]
     pub(super) fn turn(&mut self, port: &mut impl Port, maker: &FrameMaker, clock: Clock) -> Result<bool, PortError> {
         self.now_ticks = clock.now_ticks();
+        if self.left_frames == Some(0) {
+            self.ends_ticks = self.now_ticks;
+        }
         if self.now_ticks >= self.ends_ticks {
             return Ok(false);
         }
+        let most = self.left_frames.map_or(BURST, |left| left.min(u64::from(BURST)) as u32);
         let mut queued = 0;
-        while queued < BURST {
+        while queued < most {
             let due_ticks = self.schedule.as_ref().map_or(self.now_ticks, Schedule::next_ticks);
             if due_ticks > self.now_ticks {
                 break;
@@ -84,6 +91,7 @@ impl Generator {
             queued += 1;
         }
         self.sent_frames += u64::from(queued);
+        self.left_frames = self.left_frames.map(|left| left - u64::from(queued));
         // Also without a frame: buffers that were sent come back by it.
         port.flush()?;
         Ok(true)
@@ -91,13 +99,18 @@ impl Generator {
 
     /// What was sent, and what was due and was not.
     pub(super) fn finish(mut self, clock: Clock) -> Trial {
-        let mut unsent_frames = 0;
-        if let Some(schedule) = &mut self.schedule {
-            while schedule.next_ticks() < self.ends_ticks {
-                schedule.advance();
-                unsent_frames += 1;
+        let unsent_frames = match (self.left_frames, &mut self.schedule) {
+            (Some(left), _) => left,
+            (None, Some(schedule)) => {
+                let due = std::iter::from_fn(|| {
+                    let is_due = schedule.next_ticks() < self.ends_ticks;
+                    schedule.advance();
+                    is_due.then_some(())
+                });
+                due.count() as u64
             }
-        }
+            (None, None) => 0,
+        };
         let duration_ns = clock.ns(self.ends_ticks - self.began_ticks);
         Trial { duration_ns, sent_frames: self.sent_frames, unsent_frames, ..Trial::default() }
     }

@@ -7,9 +7,9 @@ use nearwire_sys::tsc::Clock;
 use nearwire_sys::usage::interrupted;
 use nearwire_wire::MacAddress;
 
+use super::TesterError;
 use super::generator::Generator;
 use super::sink::Sink;
-use super::{Patience, TesterError};
 use crate::traffic::{Announcement, FrameMaker, Hops, Traffic};
 use crate::trial::{Trial, TrialPlan};
 
@@ -17,6 +17,8 @@ use crate::trial::{Trial, TrialPlan};
 const ANNOUNCEMENTS: u32 = 3;
 /// Time between two announcements, and between the last frame and the first announcement that says so.
 const ANNOUNCEMENT_GAP: Duration = Duration::from_millis(100);
+/// After the generator's end a sink waits for frames that are still on their way, until nothing came for so long.
+const RESIDUAL: Duration = Duration::from_millis(5);
 /// A sink that heard nothing for so long takes the generator to have ended.
 const SILENCE: Duration = Duration::from_secs(3);
 /// Time between two calls of an observer.
@@ -126,7 +128,7 @@ pub fn listen(
     let ends_ticks = most.map_or(u64::MAX, |most| clock.now_ticks() + ticks(most));
     let mut station: Option<Station> = None;
     let mut observed = Every::new(PROGRESS_GAP, clock);
-    let (residual_ticks, silence_ticks) = (ticks(Patience::default().residual), ticks(SILENCE));
+    let (residual_ticks, silence_ticks) = (ticks(RESIDUAL), ticks(SILENCE));
     while clock.now_ticks() < ends_ticks && !interrupted() {
         let Some(station) = &mut station else {
             let heard = port.receive(Announcement::read)?.flatten();
@@ -222,7 +224,7 @@ mod tests {
     fn sink_without_settings_counts_what_a_generator_sends() {
         let (mut sending, mut receiving) = memory_pair(1 << 14);
         let clock = Clock::calibrate();
-        let plan = TrialPlan { rate_fps: 5000.0, duration_ns: 50_000_000 };
+        let plan = TrialPlan::steady(5000.0, 50_000_000, 0);
         let sent = generate(&mut sending, &traffic(), HOPS, plan, clock, |_| ()).unwrap();
         let heard = listen(&mut receiving, clock, true, None, |_| ()).unwrap().unwrap();
         assert_eq!((heard.trial.received_frames, heard.trial.lost_frames()), (sent.sent_frames, 0));
@@ -234,7 +236,7 @@ mod tests {
     fn sink_on_another_host_tells_no_latency() {
         let (mut sending, mut receiving) = memory_pair(1 << 14);
         let clock = Clock::calibrate();
-        let plan = TrialPlan { rate_fps: 5000.0, duration_ns: 20_000_000 };
+        let plan = TrialPlan::steady(5000.0, 20_000_000, 0);
         generate(&mut sending, &traffic(), HOPS, plan, clock, |_| ()).unwrap();
         let heard = listen(&mut receiving, clock, false, None, |_| ()).unwrap().unwrap();
         assert_eq!(heard.trial.latency.count(), 0);

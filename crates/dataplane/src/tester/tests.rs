@@ -69,7 +69,7 @@ fn through(plan: TrialPlan, device: impl FnMut(&[u8]) -> usize) -> Result<Trial,
     Tester::new(sending, receiving, &traffic, hops, SINK, Clock::calibrate()).unwrap().trial(plan)
 }
 
-const PLAN: TrialPlan = TrialPlan { rate_fps: 20_000.0, duration_ns: 100_000_000 };
+const PLAN: TrialPlan = TrialPlan::steady(20_000.0, 100_000_000, 5_000_000);
 
 #[test]
 fn device_that_forwards_all_has_no_loss_and_every_latency() {
@@ -109,9 +109,16 @@ fn loop_behind_the_device_stops_the_test() {
 
 #[test]
 fn infinite_rate_sends_as_fast_as_it_goes() {
-    let trial = through(TrialPlan { rate_fps: f64::INFINITY, duration_ns: 50_000_000 }, |_| 1).unwrap();
+    let trial = through(TrialPlan::steady(f64::INFINITY, 50_000_000, 5_000_000), |_| 1).unwrap();
     assert!(trial.sent_frames > 1000, "{}", trial.sent_frames);
     assert_eq!(trial.unsent_frames, 0);
+}
+
+#[test]
+fn burst_is_of_as_many_frames_as_asked_for() {
+    let trial = through(TrialPlan::burst(777, 500_000_000, 5_000_000), |_| 1).unwrap();
+    assert_eq!((trial.sent_frames, trial.unsent_frames, trial.received_frames), (777, 0, 777));
+    assert!(trial.duration_ns < 500_000_000);
 }
 
 #[test]
@@ -121,7 +128,7 @@ fn second_trial_counts_its_own_frames() {
         Traffic { family: Family::V6, sizes: Sizes::new(vec![80]).unwrap(), flows: Flows::ONE, vlan: None, token: 7 };
     let hops = Hops { source: GENERATOR, destination: SINK };
     let mut tester = Tester::new(sending, receiving, &traffic, hops, SINK, Clock::calibrate()).unwrap();
-    let plan = TrialPlan { rate_fps: 1000.0, duration_ns: 10_000_000 };
+    let plan = TrialPlan::steady(1000.0, 10_000_000, 5_000_000);
     let first = tester.trial(plan).unwrap();
     assert_eq!(first.lost_frames(), first.sent_frames);
     // A frame of the first trial that comes when the second has begun.

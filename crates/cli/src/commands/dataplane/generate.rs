@@ -16,6 +16,9 @@ use crate::args::dataplane::{GenerateArgs, PortArg};
 use crate::exit::{CANNOT, FAILED, Failure, INTERRUPTED, OrExit, Outcome, USAGE};
 use crate::output;
 
+/// Wait for frames that are still on their way.
+const RESIDUAL_NS: u64 = 500_000_000;
+
 pub fn run(args: &GenerateArgs) -> Outcome {
     for interface in std::iter::once(&args.interface).chain(&args.sink) {
         check_interface(interface)?;
@@ -36,7 +39,7 @@ fn send<P: Port>(
     open: impl Fn(&str, Side, Taken) -> Result<P, Failure>,
 ) -> Outcome {
     let clock = Clock::calibrate();
-    let plan = TrialPlan { rate_fps: args.rate, duration_ns: args.time.as_nanos() as u64 };
+    let plan = TrialPlan::steady(args.rate, args.time.as_nanos() as u64, RESIDUAL_NS);
     let source = mac_of(&args.interface)?;
     let sink = args.sink.as_deref().map(mac_of).transpose()?;
     let Some(destination) = args.to.or(sink) else { return Ok(()) };
