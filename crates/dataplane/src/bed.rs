@@ -3,7 +3,7 @@
 use nearwire_frames::PortError;
 use nearwire_frames::ports::packet::PacketPort;
 use nearwire_frames::ports::xdp::{Side, XdpPort};
-use nearwire_lab::{LabError, VirtualCableOptions, VirtualChain};
+use nearwire_lab::{CableEnd, LabError, VirtualCableOptions, VirtualChain};
 use nearwire_sys::affinity::pin_current_thread;
 use nearwire_sys::tsc::Clock;
 use nearwire_wire::MacAddress;
@@ -30,8 +30,8 @@ pub struct Cpus {
 pub struct BedPlan {
     /// What is in the middle.
     pub topology: Topology,
-    /// What does it; not asked where there is nothing in the middle.
-    pub device: DeviceId,
+    /// What does it; none where nothing is in the middle.
+    pub device: Option<DeviceId>,
     /// Whether generator and sink use AF_XDP, else AF_PACKET.
     pub tester_is_xdp: bool,
     /// CPUs of the parts.
@@ -71,7 +71,7 @@ pub enum BedError {
 pub struct Bed {
     tester: AnyTester,
     device: Option<RunningDevice>,
-    _chain: VirtualChain,
+    chain: VirtualChain,
 }
 
 #[derive(Debug)]
@@ -88,9 +88,9 @@ impl Bed {
     pub fn lay(plan: &BedPlan, traffic: &Traffic, clock: Clock) -> Result<Bed, BedError> {
         let options = VirtualCableOptions { mtu_bytes: plan.mtu_bytes, ..VirtualCableOptions::default() };
         let chain = VirtualChain::lay(plan.topology.links(), options)?;
-        let device = match chain.links() {
-            [inner, outer] => Some(RunningDevice::start(
-                plan.device,
+        let device = match (plan.device, chain.links()) {
+            (Some(id), [inner, outer]) => Some(RunningDevice::start(
+                id,
                 Place {
                     ports: [&inner.far, &outer.near],
                     neighbours: [&inner.near, &outer.far],
@@ -103,7 +103,32 @@ impl Bed {
         pin_current_thread(plan.cpus.tester)
             .map_err(|errno| BedError::Pin { cpu: plan.cpus.tester, source: errno.into() })?;
         let tester = open_tester(plan, &chain, traffic, clock)?;
-        Ok(Bed { tester, device, _chain: chain })
+        Ok(Bed { tester, device, chain })
+    }
+
+    /// What generator and sink use, a line each.
+    #[must_use]
+    pub fn describe(&self) -> [String; 2] {
+        match &self.tester {
+            AnyTester::Xdp(tester) => tester.describe(),
+            AnyTester::Packet(tester) => tester.describe(),
+        }
+    }
+
+    /// The generator's interface and the sink's.
+    #[must_use]
+    pub fn interfaces(&self) -> [String; 2] {
+        let end = |end: Option<&CableEnd>| end.map(|end| end.interface.clone()).unwrap_or_default();
+        let links = self.chain.links();
+        [end(links.first().map(|link| &link.near)), end(links.last().map(|link| &link.far))]
+    }
+
+    /// What the device is made of, and its interfaces; `None` where nothing is in the middle.
+    #[must_use]
+    pub fn device(&self) -> Option<(String, [String; 2])> {
+        let [inner, outer] = self.chain.links() else { return None };
+        let interfaces = [&inner.far, &outer.near].map(|end| end.interface.clone());
+        Some((self.device.as_ref()?.describe(), interfaces))
     }
 
     /// Ends the device: what it dropped, where it tells.
@@ -121,7 +146,7 @@ fn open_tester(plan: &BedPlan, chain: &VirtualChain, traffic: &Traffic, clock: C
     };
     let (near, far) = (&first.near, &last.far);
     let sink = MacAddress(far.mac);
-    let to_router = plan.topology.has_device() && plan.device.is_router();
+    let to_router = plan.device.is_some_and(DeviceId::is_router);
     let hops =
         Hops { source: MacAddress(near.mac), destination: if to_router { MacAddress(first.far.mac) } else { sink } };
     if plan.tester_is_xdp {
@@ -149,9 +174,10 @@ impl Testbed for Bed {
     }
 
     fn pause(&mut self, duration_ns: u64) -> Result<(), BedError> {
-        Ok(match &mut self.tester {
+        match &mut self.tester {
             AnyTester::Xdp(tester) => tester.pause(duration_ns)?,
             AnyTester::Packet(tester) => tester.pause(duration_ns)?,
-        })
+        }
+        Ok(())
     }
 }

@@ -6,6 +6,7 @@
 
 pub mod bed;
 pub mod device;
+pub mod experiment;
 pub mod forwarder;
 pub mod function;
 pub mod ports;

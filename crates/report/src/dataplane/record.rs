@@ -94,7 +94,7 @@ pub struct LatencyBound {
 }
 
 /// One device with frames of one size or mix.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Cell {
     /// As in `l2/xdp`; `wire` where nothing is in the middle.
     pub device: String,
