@@ -21,7 +21,7 @@ fn main() -> ExitCode {
 impl args::Command {
     /// Parses the command line. Wrong usage ends with 2, help and version with 0.
     fn parse_or_usage() -> Result<args::Command, ExitCode> {
-        match args::Nearwire::try_parse() {
+        match args::Nearwire::try_parse_from(args::with_topology(std::env::args_os().collect())) {
             Ok(nearwire) => Ok(nearwire.command),
             Err(error) => {
                 // If printing fails too, the exit code is all that can be reported.

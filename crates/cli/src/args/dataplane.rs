@@ -1,11 +1,16 @@
-//! `nearwire generate` and `nearwire sink`, and the traffic of generators.
+//! `nearwire dataplane`, `nearwire generate` and `nearwire sink`, and the traffic of generators.
 
+use std::path::PathBuf;
+use std::str::FromStr;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
+use nearwire_dataplane::device::DeviceId;
+use nearwire_dataplane::topology::Topology;
 use nearwire_dataplane::traffic::Sizes;
 use nearwire_wire::MacAddress;
 
+use super::CpuPair;
 use super::values::{frame_rate, some_time};
 
 /// What a generator sends.
@@ -101,4 +106,101 @@ pub struct SinkArgs {
     /// Print no line a second on standard error
     #[arg(long)]
     pub quiet: bool,
+}
+
+/// Measure what devices under test carry: frames a second, loss and latency, by the topologies of the OpenNFP deck
+#[derive(Debug, Args)]
+#[command(after_help = "`nearwire bench --topology TOPOLOGY` is the same command.")]
+pub struct DataplaneArgs {
+    /// What stands between generator and sink: port-port (a cable alone), port-host-port (a function in the host)
+    #[arg(long, value_name = "TOPOLOGY")]
+    pub topology: Topology,
+    /// Devices under test, as function/engine: io, mac-swap, l2 and l3 of our forwarder over xdp and packet; l2/kernel is the
+    /// kernel's bridge, l3/kernel its routing
+    #[arg(long, value_name = "DEVICE,…", value_delimiter = ',', default_values = ["l2/xdp", "l2/kernel"])]
+    pub device: Vec<DeviceId>,
+    /// Sizes of frames in bytes without FCS, a cell each; a sequence as in 60+590+1514, 'imix', or letters of RFC 6985 as in
+    /// genome:aaag [default: 64,128,256,512,1024,1280,1514]
+    #[arg(long, value_name = "SIZES,…", value_delimiter = ',')]
+    pub size: Vec<Sizes>,
+    #[command(flatten)]
+    pub traffic: TrafficArgs,
+    /// How throughput is searched: mlrsearch (RFC 9971) for no loss (NDR) and half a per cent (PDR), or rfc2544
+    #[arg(long, value_name = "METHOD", default_value = "mlrsearch")]
+    pub method: MethodArg,
+    /// Length of a trial [default: 50ms; of rfc2544 60s]
+    #[arg(long, value_name = "DURATION", value_parser = some_time)]
+    pub trial: Option<Duration>,
+    /// mlrsearch: trials that decide over a rate, of which fewer than half may fail
+    #[arg(long, value_name = "N", default_value_t = 9, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub trials: u32,
+    /// mlrsearch: how close the bounds of a rate are to be, per cent
+    #[arg(long, value_name = "PERCENT", default_value_t = 2.0, value_parser = width)]
+    pub width: f64,
+    /// mlrsearch: one goal more, no loss above half a per cent and a percentile of latency, as in p99=50us
+    #[arg(long, value_name = "pN=DURATION")]
+    pub latency_goal: Option<LatencyGoal>,
+    /// CPUs of generator with sink, and of the device. Default: from this host's topology
+    #[arg(long, value_name = "A,B")]
+    pub cpus: Option<CpuPair>,
+    /// What generator and sink use
+    #[arg(long, value_name = "PORT", default_value = "xdp")]
+    pub port: PortArg,
+    /// MTU of the virtual cables
+    #[arg(long, value_name = "BYTES", default_value_t = 1500, value_parser = clap::value_parser!(u32).range(1280..=9000))]
+    pub mtu: u32,
+    /// Write the record as JSON
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+    /// Write the report as one HTML page
+    #[arg(long, value_name = "FILE.html")]
+    pub report: Option<PathBuf>,
+    /// What to print
+    #[arg(long, value_name = "FORMAT", default_value = "table")]
+    pub format: DataplaneFormat,
+    /// Print no notes on standard error
+    #[arg(long)]
+    pub quiet: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum MethodArg {
+    Mlrsearch,
+    Rfc2544,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum DataplaneFormat {
+    Table,
+    Csv,
+    Json,
+}
+
+/// `p99=50us`.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct LatencyGoal {
+    pub percentile: f64,
+    pub at_most_ns: u64,
+}
+
+impl FromStr for LatencyGoal {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<LatencyGoal, String> {
+        let wrong = || format!("'{text}' is no bound of latency; give a percentile and a time, as in p99=50us");
+        let (percentile, time) = text.strip_prefix('p').and_then(|rest| rest.split_once('=')).ok_or_else(wrong)?;
+        let percentile = percentile.parse().ok().filter(|percentile| (1.0..100.0).contains(percentile));
+        let time = humantime::parse_duration(time).ok().filter(|time| !time.is_zero());
+        match (percentile, time) {
+            (Some(percentile), Some(time)) => Ok(LatencyGoal { percentile, at_most_ns: time.as_nanos() as u64 }),
+            _ => Err(wrong()),
+        }
+    }
+}
+
+fn width(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(percent) if (0.01..=50.0).contains(&percent) => Ok(percent),
+        _ => Err("a number of per cent from 0.01 to 50 is needed, as in 2".to_owned()),
+    }
 }

@@ -12,6 +12,7 @@ mod source;
 pub mod tune;
 mod values;
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
@@ -32,6 +33,16 @@ pub struct Nearwire {
 
 const EXIT_CODES: &str = "Exit codes: 0 done, 1 a comparison or check found a difference, 2 wrong usage or unusable input, \
 3 the host cannot do it, 4 it failed while running, 130 interrupted.";
+
+/// `bench --topology` is `dataplane --topology`: what stands between generator and sink has options of its own.
+pub fn with_topology(mut words: Vec<OsString>) -> Vec<OsString> {
+    let is_topology =
+        |word: &OsString| word.to_str().is_some_and(|word| word == "--topology" || word.starts_with("--topology="));
+    if words.get(1).is_some_and(|word| word == "bench") && words.iter().skip(2).any(is_topology) {
+        words[1] = "dataplane".into();
+    }
+    words
+}
 
 #[derive(Debug, Subcommand)]
 pub enum Command {
@@ -62,6 +73,7 @@ pub enum Command {
     Port(PortArgs),
     /// Write the frames of an interface to a file that Wireshark reads
     Capture(CaptureArgs),
+    Dataplane(Box<dataplane::DataplaneArgs>),
     Generate(dataplane::GenerateArgs),
     Sink(dataplane::SinkArgs),
     Run(run::RunArgs),

@@ -3,6 +3,7 @@
 pub mod generate;
 pub mod sink;
 mod text;
+pub mod topology;
 
 use anyhow::anyhow;
 use nearwire_dataplane::tester::TesterError;
@@ -16,10 +17,7 @@ use crate::exit::{FAILED, Failure, OrExit, Outcome, USAGE};
 
 /// What a generator is to send.
 fn traffic(args: &TrafficArgs, sizes: Option<Sizes>) -> Result<Traffic, Failure> {
-    let family = match args.ip {
-        IpArg::V4 => Family::V4,
-        IpArg::V6 => Family::V6,
-    };
+    let family = family(args);
     let shortest = || Sizes::new(vec![least_frame_bytes(family, args.vlan.is_some())]);
     Ok(Traffic {
         family,
@@ -29,6 +27,13 @@ fn traffic(args: &TrafficArgs, sizes: Option<Sizes>) -> Result<Traffic, Failure>
         // Tells apart what two generators send at the same time.
         token: (monotonic_raw_ns() >> 10) as u16,
     })
+}
+
+fn family(args: &TrafficArgs) -> Family {
+    match args.ip {
+        IpArg::V4 => Family::V4,
+        IpArg::V6 => Family::V6,
+    }
 }
 
 /// Refuses an interface that the host needs.

@@ -42,6 +42,7 @@ pub fn run(command: Command) -> Outcome {
         Command::Snapshot(args) => snapshot::run(&args),
         Command::Port(args) => port::run(&args),
         Command::Capture(args) => capture::run(&args),
+        Command::Dataplane(args) => dataplane::topology::run(&args),
         Command::Generate(args) => dataplane::generate::run(&args),
         Command::Sink(args) => dataplane::sink::run(&args),
         Command::Run(args) => run::run(&args),
