@@ -13,6 +13,7 @@ use nearwire_sys::affinity::pin_current_thread;
 use nearwire_sys::tsc::Clock;
 use nearwire_wire::MacAddress;
 
+use crate::device::ovs::{OpenVswitch, OvsError, OvsFlows, OvsPorts};
 use crate::device::{DeviceId, Engine, Function};
 use crate::ports::{open_packet, open_xdp};
 use crate::tester::{Tester, TesterError};
@@ -57,6 +58,9 @@ pub enum BedError {
     /// The traffic.
     #[error(transparent)]
     Tester(#[from] TesterError),
+    /// Open vSwitch.
+    #[error(transparent)]
+    Ovs(#[from] OvsError),
     /// A thread could not be pinned.
     #[error("pin a thread to CPU {cpu}: {source}")]
     Pin {
@@ -71,6 +75,8 @@ pub enum BedError {
 #[derive(Debug)]
 pub struct Bed {
     tester: AnyTester,
+    device: DeviceId,
+    open_vswitch: Option<OpenVswitch>,
     _chain: VirtualChain,
 }
 
@@ -88,13 +94,32 @@ impl Bed {
     pub fn lay(plan: &BedPlan, traffic: &Traffic, clock: Clock) -> Result<Bed, BedError> {
         let options = VirtualCableOptions { mtu_bytes: plan.mtu_bytes, ..VirtualCableOptions::default() };
         let chain = VirtualChain::lay(plan.topology.links(), options)?;
+        let mut open_vswitch = None;
         if let [inner, outer] = chain.links() {
-            start_in_kernel(plan, [&inner.far, &outer.near], [&inner.near, &outer.far])?;
+            let ports = [&inner.far, &outer.near];
+            start_in_kernel(plan, ports, [&inner.near, &outer.far])?;
+            open_vswitch = start_open_vswitch(plan, ports)?;
         }
         pin_current_thread(plan.cpus.tester)
             .map_err(|errno| BedError::Pin { cpu: plan.cpus.tester, source: errno.into() })?;
         let tester = open_tester(plan, &chain, traffic, clock)?;
-        Ok(Bed { tester, _chain: chain })
+        Ok(Bed { tester, device: plan.device, open_vswitch, _chain: chain })
+    }
+
+    /// The switch, where it is the device under test.
+    #[must_use]
+    pub fn open_vswitch(&self) -> Option<&OpenVswitch> {
+        self.open_vswitch.as_ref()
+    }
+
+    /// A trial with a device that has ended would tell of loss.
+    fn check_device(&self) -> Result<(), TesterError> {
+        match &self.open_vswitch {
+            Some(switch) if !switch.is_alive() => {
+                Err(TesterError::DeviceDied { device: self.device.to_string(), log: switch.last_log_lines() })
+            }
+            _ => Ok(()),
+        }
     }
 }
 
@@ -132,6 +157,18 @@ fn start_in_kernel(plan: &BedPlan, ports: [&CableEnd; 2], neighbours: [&CableEnd
     ports.into_iter().try_for_each(|port| receive_on_cpus(port, &[plan.cpus.device]))
 }
 
+/// Starts Open vSwitch on the device's CPU, if it is the device. What the kernel does to receive for it is done there, too.
+fn start_open_vswitch(plan: &BedPlan, ports: [&CableEnd; 2]) -> Result<Option<OpenVswitch>, BedError> {
+    let as_ports = match plan.device.engine {
+        Engine::Ovs => OvsPorts::Netdev,
+        Engine::OvsAfxdp => OvsPorts::Afxdp,
+        Engine::Xdp | Engine::Packet | Engine::Kernel => return Ok(None),
+    };
+    let flows = if plan.device.function == Function::L2 { OvsFlows::Normal } else { OvsFlows::Wired };
+    ports.into_iter().try_for_each(|port| receive_on_cpus(port, &[plan.cpus.device]))?;
+    Ok(Some(OpenVswitch::start(ports, as_ports, flows, plan.cpus.device)?))
+}
+
 /// To the senders by the first port, to the receivers by the second.
 fn routes(ports: [&CableEnd; 2], neighbours: [&CableEnd; 2]) -> Vec<KernelRoute> {
     let route = |family: Family, prefix: IpAddr, at: usize| KernelRoute {
@@ -166,9 +203,12 @@ impl Testbed for Bed {
     type Error = TesterError;
 
     fn trial(&mut self, plan: TrialPlan) -> Result<Trial, TesterError> {
-        match &mut self.tester {
+        self.check_device()?;
+        let trial = match &mut self.tester {
             AnyTester::Xdp(tester) => tester.trial(plan),
             AnyTester::Packet(tester) => tester.trial(plan),
-        }
+        };
+        self.check_device()?;
+        trial
     }
 }

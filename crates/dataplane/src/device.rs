@@ -1,5 +1,7 @@
 //! Devices under test: what a function is done by.
 
+pub mod ovs;
+
 use std::fmt;
 use std::str::FromStr;
 
@@ -25,6 +27,10 @@ pub enum Engine {
     Packet,
     /// The kernel: its bridge or its routing.
     Kernel,
+    /// Open vSwitch, with ports by AF_PACKET.
+    Ovs,
+    /// Open vSwitch, with ports by AF_XDP.
+    OvsAfxdp,
 }
 
 /// A device by its name `function/engine`, as in `l2/xdp`.
@@ -40,7 +46,13 @@ pub struct DeviceId {
 const FUNCTIONS: [(Function, &str); 4] =
     [(Function::Io, "io"), (Function::MacSwap, "mac-swap"), (Function::L2, "l2"), (Function::L3, "l3")];
 /// Names of engines.
-const ENGINES: [(Engine, &str); 3] = [(Engine::Xdp, "xdp"), (Engine::Packet, "packet"), (Engine::Kernel, "kernel")];
+const ENGINES: [(Engine, &str); 5] = [
+    (Engine::Xdp, "xdp"),
+    (Engine::Packet, "packet"),
+    (Engine::Kernel, "kernel"),
+    (Engine::Ovs, "ovs"),
+    (Engine::OvsAfxdp, "ovs-afxdp"),
+];
 
 impl DeviceId {
     /// Every device there is.
@@ -52,9 +64,13 @@ impl DeviceId {
         ids.filter(|id| id.exists()).collect()
     }
 
-    /// The kernel has no function that only passes frames on.
+    /// The kernel has no function that only passes frames on. Open vSwitch has a flow for that, and switches.
     const fn exists(self) -> bool {
-        !matches!(self, DeviceId { function: Function::Io | Function::MacSwap, engine: Engine::Kernel })
+        match self.engine {
+            Engine::Xdp | Engine::Packet => true,
+            Engine::Kernel => matches!(self.function, Function::L2 | Function::L3),
+            Engine::Ovs | Engine::OvsAfxdp => matches!(self.function, Function::Io | Function::L2),
+        }
     }
 
     /// Whether frames are sent to its address, and not to that of the sink.
@@ -105,7 +121,7 @@ mod tests {
         for id in DeviceId::all() {
             assert_eq!(id.to_string().parse(), Ok(id));
         }
-        assert_eq!(DeviceId::all().len(), 10);
+        assert_eq!(DeviceId::all().len(), 14);
     }
 
     #[test]

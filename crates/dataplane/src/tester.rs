@@ -45,6 +45,14 @@ pub enum TesterError {
         /// Frames that came again.
         duplicated_frames: u64,
     },
+    /// The device under test is a program, which has ended.
+    #[error("the device under test {device} has ended; the last lines of its log:\n{log}")]
+    DeviceDied {
+        /// Its name, as in `l2/ovs`.
+        device: String,
+        /// The last lines of its log.
+        log: String,
+    },
     /// The user asked the program to end.
     #[error("interrupted")]
     Interrupted,
