@@ -11,12 +11,14 @@ TARGETS_PACKAGES = sockperf socat redis-tools gcc libc6-dev
 
 TARGET_DIRECTORY = $(or $(CARGO_TARGET_DIR),target)
 # Unpacked and not installed: their services would tune this host, and serve on it.
-UNPACKED = $(addprefix $(TARGET_DIRECTORY)/,tuned unbound memcached chrony dnsdist nsd ngtcp2-server nginx rsync openssh-server postgresql-15)
+UNPACKED = $(addprefix $(TARGET_DIRECTORY)/,tuned unbound memcached chrony dnsdist nsd ngtcp2-server nginx rsync openssh-server postgresql-15 \
+	openvswitch-switch openvswitch-common)
 UNPACKED_LIBRARIES = libcap2 libcdb1 libedit2 libevent-2.1-7 libfstrm0 libgnutls30 libgssapi-krb5-2 libh2o-evloop0.13 liblmdb0 libluajit-5.1-2 libnettle8 \
 	libnghttp2-14 libpcre2-8-0 libpopt0 libprotobuf-c1 libpython3.11 libre2-9 libsasl2-2 libseccomp2 libsnmp40 libsodium23 libssl3 \
-	libwrap0 libxxhash0 libpq5 libicu72 libxml2 libldap-2.5-0 libpam0g liblz4-1 libzstd1
+	libwrap0 libxxhash0 libpq5 libicu72 libxml2 libldap-2.5-0 libpam0g liblz4-1 libzstd1 libbpf1 libcap-ng0 libnuma1 libunbound8 libxdp1
 UNPACKED_PROGRAMS = $(subst $() ,:,$(abspath $(addprefix $(TARGET_DIRECTORY)/,unbound/usr/sbin memcached/usr/bin chrony/usr/sbin dnsdist/usr/bin nsd/usr/sbin ngtcp2-server/usr/sbin \
-	nginx/usr/sbin rsync/usr/bin openssh-server/usr/sbin postgresql-15/usr/lib/postgresql/15/bin)))
+	nginx/usr/sbin rsync/usr/bin openssh-server/usr/sbin postgresql-15/usr/lib/postgresql/15/bin \
+	openvswitch-switch/usr/lib/openvswitch-switch openvswitch-switch/usr/bin openvswitch-common/usr/bin openvswitch-common/usr/sbin)))
 
 .PHONY: build bench install test test-kernels targets fuzz fuzz-build fuzz-minimize emulation-packages
 build:

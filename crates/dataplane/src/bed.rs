@@ -131,6 +131,12 @@ impl Bed {
         Some((self.device.as_ref()?.describe(), interfaces))
     }
 
+    /// The device that runs.
+    #[must_use]
+    pub const fn running_device(&self) -> Option<&RunningDevice> {
+        self.device.as_ref()
+    }
+
     /// Ends the device: what it dropped, where it tells.
     #[must_use]
     pub fn end(self) -> Drops {

@@ -2,16 +2,18 @@
 
 mod forwarding;
 mod kernel;
+pub mod ovs;
 
 use std::fmt;
 use std::str::FromStr;
 
 use nearwire_frames::PortError;
-use nearwire_lab::{CableEnd, LabError};
+use nearwire_lab::{CableEnd, LabError, receive_on_cpus};
 
 use crate::function::l3::RouterError;
 use crate::function::{Drops, FunctionKind};
 pub use forwarding::RunningForwarder;
+use ovs::{OpenVswitch, OvsError, OvsFlows, OvsPorts};
 
 /// What does it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -22,6 +24,10 @@ pub enum Engine {
     Packet,
     /// The kernel: its bridge or its routing.
     Kernel,
+    /// Open vSwitch, with ports by AF_PACKET.
+    Ovs,
+    /// Open vSwitch, with ports by AF_XDP.
+    OvsAfxdp,
 }
 
 /// A device by its name `function/engine`, as in `l2/xdp`.
@@ -34,7 +40,13 @@ pub struct DeviceId {
 }
 
 /// Names of engines.
-const ENGINES: [(Engine, &str); 3] = [(Engine::Xdp, "xdp"), (Engine::Packet, "packet"), (Engine::Kernel, "kernel")];
+const ENGINES: [(Engine, &str); 5] = [
+    (Engine::Xdp, "xdp"),
+    (Engine::Packet, "packet"),
+    (Engine::Kernel, "kernel"),
+    (Engine::Ovs, "ovs"),
+    (Engine::OvsAfxdp, "ovs-afxdp"),
+];
 
 impl DeviceId {
     /// Every device there is.
@@ -46,9 +58,13 @@ impl DeviceId {
         ids.filter(|id| id.exists()).collect()
     }
 
-    /// The kernel has no function that only passes frames on.
+    /// The kernel has no function that only passes frames on. Open vSwitch has a flow for that, and switches.
     const fn exists(self) -> bool {
-        !matches!(self, DeviceId { function: FunctionKind::Io | FunctionKind::MacSwap, engine: Engine::Kernel })
+        match self.engine {
+            Engine::Xdp | Engine::Packet => true,
+            Engine::Kernel => matches!(self.function, FunctionKind::L2 | FunctionKind::L3),
+            Engine::Ovs | Engine::OvsAfxdp => matches!(self.function, FunctionKind::Io | FunctionKind::L2),
+        }
     }
 
     /// Whether frames are sent to its address, and not to that of the sink.
@@ -97,6 +113,9 @@ pub enum DeviceError {
     /// A port.
     #[error(transparent)]
     Port(#[from] PortError),
+    /// Open vSwitch.
+    #[error(transparent)]
+    Ovs(#[from] OvsError),
     /// A router of ours.
     #[error(transparent)]
     Router(#[from] RouterError),
@@ -109,9 +128,9 @@ pub enum DeviceError {
         source: std::io::Error,
     },
     /// It ended in mid-test.
-    #[error("the forwarder ended: {why}")]
+    #[error("the device under test ended: {why}")]
     Ended {
-        /// In its own words.
+        /// In its own words, or the last lines of its log.
         why: String,
     },
 }
@@ -123,6 +142,8 @@ pub enum RunningDevice {
     Kernel,
     /// Our forwarder.
     Forwarder(RunningForwarder),
+    /// Open vSwitch.
+    OpenVswitch(Box<OpenVswitch>),
 }
 
 /// Where a device is to be.
@@ -154,6 +175,19 @@ impl RunningDevice {
             }
             Engine::Xdp => Ok(RunningDevice::Forwarder(forwarding::start_xdp(id.function, place)?)),
             Engine::Packet => Ok(RunningDevice::Forwarder(forwarding::start_packet(id.function, place)?)),
+            Engine::Ovs => Ok(RunningDevice::OpenVswitch(start_open_vswitch(id.function, OvsPorts::Netdev, place)?)),
+            Engine::OvsAfxdp => {
+                Ok(RunningDevice::OpenVswitch(start_open_vswitch(id.function, OvsPorts::Afxdp, place)?))
+            }
+        }
+    }
+
+    /// The switch, where it is the device.
+    #[must_use]
+    pub fn open_vswitch(&self) -> Option<&OpenVswitch> {
+        match self {
+            RunningDevice::OpenVswitch(switch) => Some(switch),
+            RunningDevice::Kernel | RunningDevice::Forwarder(_) => None,
         }
     }
 
@@ -165,6 +199,8 @@ impl RunningDevice {
         match self {
             RunningDevice::Kernel => Ok(()),
             RunningDevice::Forwarder(forwarder) => forwarder.check(),
+            RunningDevice::OpenVswitch(switch) if switch.is_alive() => Ok(()),
+            RunningDevice::OpenVswitch(switch) => Err(DeviceError::Ended { why: switch.last_log_lines() }),
         }
     }
 
@@ -174,6 +210,7 @@ impl RunningDevice {
         match self {
             RunningDevice::Kernel => "the kernel, what it receives handled by this CPU (RPS)".to_owned(),
             RunningDevice::Forwarder(forwarder) => forwarder.describe().to_owned(),
+            RunningDevice::OpenVswitch(switch) => switch.describe(),
         }
     }
 
@@ -181,10 +218,21 @@ impl RunningDevice {
     #[must_use]
     pub fn end(self) -> Drops {
         match self {
-            RunningDevice::Kernel => Drops::default(),
+            RunningDevice::Kernel | RunningDevice::OpenVswitch(_) => Drops::default(),
             RunningDevice::Forwarder(forwarder) => forwarder.end(),
         }
     }
+}
+
+/// On the device's CPU, with what the kernel does to receive for it.
+fn start_open_vswitch(
+    function: FunctionKind,
+    as_ports: OvsPorts,
+    place: Place,
+) -> Result<Box<OpenVswitch>, DeviceError> {
+    let flows = if function == FunctionKind::L2 { OvsFlows::Normal } else { OvsFlows::Wired };
+    place.ports.into_iter().try_for_each(|port| receive_on_cpus(port, &[place.cpu]))?;
+    Ok(Box::new(OpenVswitch::start(place.ports, as_ports, flows, place.cpu)?))
 }
 
 #[cfg(test)]
@@ -196,7 +244,7 @@ mod tests {
         for id in DeviceId::all() {
             assert_eq!(id.to_string().parse(), Ok(id));
         }
-        assert_eq!(DeviceId::all().len(), 10);
+        assert_eq!(DeviceId::all().len(), 14);
     }
 
     #[test]
