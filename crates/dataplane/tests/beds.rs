@@ -1,6 +1,5 @@
 //! Beds with real kernels and ports: what is offered slowly arrives.
 #![allow(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
-#![allow(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
 
 use std::sync::OnceLock;
 
