@@ -1,19 +1,17 @@
 //! A test bed on one host: generator, device under test and sink, in namespaces of their own.
 
+mod ends;
+
 use nearwire_frames::PortError;
-use nearwire_frames::ports::packet::PacketPort;
-use nearwire_frames::ports::xdp::{Side, XdpPort};
 use nearwire_lab::{CableEnd, LabError, VirtualCableOptions, VirtualChain};
 use nearwire_sys::affinity::pin_current_thread;
 use nearwire_sys::tsc::Clock;
-use nearwire_wire::MacAddress;
 
 use crate::device::{DeviceError, DeviceId, Place, RunningDevice};
 use crate::function::Drops;
-use crate::ports::{Taken, open_packet, open_xdp};
-use crate::tester::{Tester, TesterError};
+use crate::tester::{AnyTester, TesterError};
 use crate::topology::Topology;
-use crate::traffic::{Hops, Traffic};
+use crate::traffic::Traffic;
 use crate::trial::{Testbed, Trial, TrialPlan};
 
 /// CPUs of the parts.
@@ -56,6 +54,22 @@ pub enum BedError {
     /// The traffic.
     #[error(transparent)]
     Tester(#[from] TesterError),
+    /// A host's end sends one untagged flow.
+    #[error(
+        "{topology} has a program on a host, which sends or takes one flow without a VLAN tag; leave out --flows and --vlan"
+    )]
+    HostTraffic {
+        /// The topology.
+        topology: Topology,
+    },
+    /// A host's socket could not be made.
+    #[error("open the socket of a host at {address}: {source}")]
+    HostSocket {
+        /// Where it is bound.
+        address: std::net::SocketAddr,
+        /// What the kernel said.
+        source: std::io::Error,
+    },
     /// A thread could not be pinned.
     #[error("pin a thread to CPU {cpu}: {source}")]
     Pin {
@@ -69,15 +83,9 @@ pub enum BedError {
 /// A laid bed. Dropping it takes everything away.
 #[derive(Debug)]
 pub struct Bed {
-    tester: AnyTester,
+    tester: Box<dyn AnyTester>,
     device: Option<RunningDevice>,
     chain: VirtualChain,
-}
-
-#[derive(Debug)]
-enum AnyTester {
-    Xdp(Box<Tester<XdpPort, XdpPort>>),
-    Packet(Box<Tester<PacketPort, PacketPort>>),
 }
 
 impl Bed {
@@ -102,17 +110,14 @@ impl Bed {
         };
         pin_current_thread(plan.cpus.tester)
             .map_err(|errno| BedError::Pin { cpu: plan.cpus.tester, source: errno.into() })?;
-        let tester = open_tester(plan, &chain, traffic, clock)?;
+        let tester = ends::open(plan, chain.links(), traffic, clock)?;
         Ok(Bed { tester, device, chain })
     }
 
     /// What generator and sink use, a line each.
     #[must_use]
     pub fn describe(&self) -> [String; 2] {
-        match &self.tester {
-            AnyTester::Xdp(tester) => tester.describe(),
-            AnyTester::Packet(tester) => tester.describe(),
-        }
+        self.tester.describe()
     }
 
     /// The generator's interface and the sink's.
@@ -144,46 +149,17 @@ impl Bed {
     }
 }
 
-fn open_tester(plan: &BedPlan, chain: &VirtualChain, traffic: &Traffic, clock: Clock) -> Result<AnyTester, BedError> {
-    let (first, last) = match chain.links() {
-        [only] => (only, only),
-        [first, .., last] => (first, last),
-        [] => unreachable!("a chain has at least one link"),
-    };
-    let (near, far) = (&first.near, &last.far);
-    let sink = MacAddress(far.mac);
-    let to_router = plan.device.is_some_and(DeviceId::is_router);
-    let hops =
-        Hops { source: MacAddress(near.mac), destination: if to_router { MacAddress(first.far.mac) } else { sink } };
-    if plan.tester_is_xdp {
-        let sending = near.namespace.enter(|| open_xdp(&near.interface, Side::Near, Taken::None))??;
-        let receiving = far.namespace.enter(|| open_xdp(&far.interface, Side::Far, Taken::TestTraffic))??;
-        Ok(AnyTester::Xdp(Box::new(Tester::new(sending, receiving, traffic, hops, sink, clock)?)))
-    } else {
-        let sending = near.namespace.enter(|| open_packet(&near.interface, Taken::None))??;
-        let receiving = far.namespace.enter(|| open_packet(&far.interface, Taken::TestTraffic))??;
-        Ok(AnyTester::Packet(Box::new(Tester::new(sending, receiving, traffic, hops, sink, clock)?)))
-    }
-}
-
 impl Testbed for Bed {
     type Error = BedError;
 
     fn trial(&mut self, plan: TrialPlan) -> Result<Trial, BedError> {
-        let trial = match &mut self.tester {
-            AnyTester::Xdp(tester) => tester.trial(plan),
-            AnyTester::Packet(tester) => tester.trial(plan),
-        };
+        let trial = self.tester.trial(plan);
         // Why the device ended says more than what the tester met because of it.
         self.device.as_mut().map_or(Ok(()), RunningDevice::check)?;
         Ok(trial?)
     }
 
     fn pause(&mut self, duration_ns: u64) -> Result<(), BedError> {
-        match &mut self.tester {
-            AnyTester::Xdp(tester) => tester.pause(duration_ns)?,
-            AnyTester::Packet(tester) => tester.pause(duration_ns)?,
-        }
-        Ok(())
+        Ok(self.tester.pause(duration_ns)?)
     }
 }

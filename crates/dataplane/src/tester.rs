@@ -3,6 +3,7 @@
 //! One loop serves both where there is one CPU for them: it sends what is due, takes what came, and looks at the clock again. What is due
 //! together leaves with one kick, so the generator waits for nothing at rates that it can keep, and sends in bursts above them.
 
+mod ends;
 mod generator;
 mod sink;
 mod stations;
@@ -10,13 +11,13 @@ mod stations;
 use std::time::Duration;
 
 use nearwire_frames::PortError;
-use nearwire_frames::port::Port;
 use nearwire_sys::tsc::Clock;
 use nearwire_sys::usage::interrupted;
 use nearwire_wire::MacAddress;
 
 use crate::traffic::{FrameMaker, Hops, Traffic, TrafficError};
 use crate::trial::{Testbed, Trial, TrialPlan};
+pub use ends::{HostSocket, Receives, Sends};
 use generator::Generator;
 pub use generator::learning_frame;
 use sink::Sink;
@@ -65,7 +66,7 @@ pub struct Tester<S, R> {
     next_number: u64,
 }
 
-impl<S: Port, R: Port> Tester<S, R> {
+impl<S: Sends, R: Receives> Tester<S, R> {
     /// For traffic from one port to the other. `sink` is the address of the receiving port's interface.
     ///
     /// # Errors
@@ -78,24 +79,15 @@ impl<S: Port, R: Port> Tester<S, R> {
         sink: MacAddress,
         clock: Clock,
     ) -> Result<Tester<S, R>, TesterError> {
+        let maker = FrameMaker::new(traffic, hops)?;
         Ok(Tester {
+            maker: if receiving.has_content_only() { maker.reading_content() } else { maker },
             sending,
             receiving,
-            maker: FrameMaker::new(traffic, hops)?,
             learning_frame: (hops.destination == sink).then(|| learning_frame(sink, hops.source)),
             clock,
             next_number: 1,
         })
-    }
-
-    /// Both ports, to be used with another traffic.
-    pub fn into_ports(self) -> (S, R) {
-        (self.sending, self.receiving)
-    }
-
-    /// One line for each port.
-    pub fn describe(&self) -> [String; 2] {
-        [self.sending.describe(), self.receiving.describe()]
     }
 
     /// Takes what is still on its way, for so long, or until all frames came.
@@ -118,13 +110,13 @@ impl<S: Port, R: Port> Tester<S, R> {
     }
 }
 
-impl<S: Port, R: Port> Testbed for Tester<S, R> {
+impl<S: Sends, R: Receives> Testbed for Tester<S, R> {
     type Error = TesterError;
 
     fn trial(&mut self, plan: TrialPlan) -> Result<Trial, TesterError> {
         // Bridges learn by it where the sink is (RFC 2544 section 23).
         if let Some(frame) = &self.learning_frame {
-            self.receiving.send(frame)?;
+            self.receiving.show_itself(frame)?;
         }
         self.discard()?;
         let mut sink = Sink::new(self.next_number);
@@ -149,6 +141,18 @@ impl<S: Port, R: Port> Testbed for Tester<S, R> {
     fn pause(&mut self, duration_ns: u64) -> Result<(), TesterError> {
         std::thread::sleep(Duration::from_nanos(duration_ns));
         if interrupted() { Err(TesterError::Interrupted) } else { Ok(()) }
+    }
+}
+
+/// A tester over any ends.
+pub trait AnyTester: Testbed<Error = TesterError> + std::fmt::Debug {
+    /// One line for each end.
+    fn describe(&self) -> [String; 2];
+}
+
+impl<S: Sends + std::fmt::Debug, R: Receives + std::fmt::Debug> AnyTester for Tester<S, R> {
+    fn describe(&self) -> [String; 2] {
+        [self.sending.in_words(), self.receiving.in_words()]
     }
 }
 

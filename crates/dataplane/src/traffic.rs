@@ -22,7 +22,7 @@ use nearwire_wire::MacAddress;
 use serde::{Deserialize, Serialize};
 
 pub use announcement::Announcement;
-pub use flows::Flows;
+pub use flows::{Flows, SOURCE_PORT};
 pub use headers::TrafficError;
 pub use sizes::{Sizes, SizesError};
 pub(crate) use template::NUMBER_BITS;
@@ -58,6 +58,15 @@ impl Family {
         match self {
             Family::V4 => IpAddr::V4(Ipv4Addr::new(198, 19, 0, 1)),
             Family::V6 => IpAddr::V6(Ipv6Addr::new(0x2001, 2, 0, 1, 0, 0, 0, 1)),
+        }
+    }
+
+    /// Bits of the prefix that senders and receivers have in common.
+    #[must_use]
+    pub const fn common_prefix_bits(self) -> u8 {
+        match self {
+            Family::V4 => 15,
+            Family::V6 => 48,
         }
     }
 

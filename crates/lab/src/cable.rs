@@ -16,6 +16,8 @@ const IPV4_PREFIX_BITS: u8 = 24;
 const IPV6_PREFIX_BITS: u8 = 64;
 /// How long to wait between two looks at something that the kernel is about to finish.
 const LOOK_INTERVAL: Duration = Duration::from_micros(100);
+/// The kernel delivers to a new address as soon as a worker of it ran; this is for a stalled machine.
+const DELIVERY_TIMEOUT: Duration = Duration::from_secs(5);
 /// Hardware takes seconds to find its link partner: look less and less often, up to this.
 const LOOK_INTERVAL_MAX: Duration = Duration::from_millis(20);
 
@@ -42,6 +44,28 @@ pub struct CableEnd {
     pub driver: String,
     /// Queues in each direction: the lesser of transmit and receive queues.
     pub queues: u32,
+}
+
+impl CableEnd {
+    /// Gives the interface one address more, usable at once.
+    ///
+    /// # Errors
+    ///
+    /// [`LabError::Refused`], as where the kernel has no IPv6.
+    pub fn add_address(&self, address: IpAddr, prefix_bits: u8) -> Result<(), LabError> {
+        let mut netlink = Netlink::open_in(&self.namespace)?;
+        netlink.add_address(self.ifindex, address, prefix_bits)?;
+        await_local_route(&mut netlink, &self.interface, address, DELIVERY_TIMEOUT)
+    }
+
+    /// Tells this end for good at which link address another one is.
+    ///
+    /// # Errors
+    ///
+    /// [`LabError::Refused`].
+    pub fn add_neighbour(&self, address: IpAddr, mac: [u8; 6]) -> Result<(), LabError> {
+        Netlink::open_in(&self.namespace)?.add_neighbour(self.ifindex, address, mac)
+    }
 }
 
 /// Two ends that face each other.
@@ -172,20 +196,26 @@ pub(crate) fn await_delivery(netlink: &mut Netlink, end: &CableEnd, timeout: Dur
     if !end.ipv6_usable {
         return Ok(());
     }
+    await_local_route(netlink, &end.interface, end.ipv6.into(), timeout)
+}
+
+fn await_local_route(
+    netlink: &mut Netlink,
+    interface: &str,
+    address: IpAddr,
+    timeout: Duration,
+) -> Result<(), LabError> {
     let started = Instant::now();
     loop {
-        let outcome = netlink.route_towards(end.ipv6.into());
+        let outcome = netlink.route_towards(address);
         match outcome {
             Ok(route) if route.header.kind == RouteType::Local => return Ok(()),
             Ok(_) | Err(LabError::NoRoute { .. }) if started.elapsed() < timeout => {
                 std::thread::sleep(LOOK_INTERVAL);
             }
             Ok(_) => {
-                return Err(LabError::AddressNotReady {
-                    interface: end.interface.clone(),
-                    address: end.ipv6.into(),
-                    waited_ms: millis(timeout),
-                });
+                let (interface, waited_ms) = (interface.to_owned(), millis(timeout));
+                return Err(LabError::AddressNotReady { interface, address, waited_ms });
             }
             Err(error) => return Err(error),
         }

@@ -3,10 +3,10 @@
 use nearwire_bench::workloads::Load;
 use nearwire_bench::workloads::load::{Arrivals, RATE_PER_SECOND_MAX, Schedule};
 use nearwire_frames::PortError;
-use nearwire_frames::port::Port;
 use nearwire_sys::tsc::Clock;
 use nearwire_wire::MacAddress;
 
+use super::Sends;
 use crate::traffic::FrameMaker;
 use crate::trial::{Trial, TrialPlan};
 
@@ -65,7 +65,7 @@ impl Generator {
 
     /// Sends what is due and there is room for. `false`: the trial is over.
     #[inline]
-    pub(super) fn turn(&mut self, port: &mut impl Port, maker: &FrameMaker, clock: Clock) -> Result<bool, PortError> {
+    pub(super) fn turn(&mut self, port: &mut impl Sends, maker: &FrameMaker, clock: Clock) -> Result<bool, PortError> {
         self.now_ticks = clock.now_ticks();
         if self.left_frames == Some(0) {
             self.ends_ticks = self.now_ticks;
@@ -81,7 +81,7 @@ impl Generator {
                 break;
             }
             let number = self.next_number;
-            if !port.queue_with(maker.len_bytes(number), |frame| maker.write(number, due_ticks, frame))? {
+            if !port.put(maker.len_bytes(number), |frame| maker.write(number, due_ticks, frame))? {
                 break;
             }
             if let Some(schedule) = &mut self.schedule {
@@ -93,7 +93,7 @@ impl Generator {
         self.sent_frames += u64::from(queued);
         self.left_frames = self.left_frames.map(|left| left - u64::from(queued));
         // Also without a frame: buffers that were sent come back by it.
-        port.flush()?;
+        port.leave()?;
         Ok(true)
     }
 

@@ -2,9 +2,9 @@
 
 use nearwire_bench::workloads::{Numbers, Seen};
 use nearwire_frames::PortError;
-use nearwire_frames::port::Port;
 use nearwire_sys::tsc::Clock;
 
+use super::Receives;
 use crate::traffic::{FrameMaker, NUMBER_BITS, Reading};
 use crate::trial::Trial;
 
@@ -57,7 +57,7 @@ impl Sink {
     #[inline]
     pub(super) fn turn(
         &mut self,
-        port: &mut impl Port,
+        port: &mut impl Receives,
         maker: &FrameMaker,
         clock: Clock,
         mut knows: impl FnMut(&[u8]) -> bool,
@@ -69,7 +69,7 @@ impl Sink {
                 let is_known = reading == Reading::Foreign && knows(frame);
                 (!is_known).then_some(reading)
             };
-            let Some(reading) = port.receive(read)? else {
+            let Some(reading) = port.take(read)? else {
                 break;
             };
             taken += 1;

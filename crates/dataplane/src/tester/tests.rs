@@ -1,4 +1,4 @@
-use nearwire_frames::port::{PortStatistics, PreparedFrame};
+use nearwire_frames::port::{Port, PortStatistics, PreparedFrame};
 use nearwire_frames::ports::memory::{MemoryPort, memory_pair};
 
 use super::*;

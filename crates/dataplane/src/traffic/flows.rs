@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 /// Most flows: what 8 bits of each address and 14 of the port can tell apart.
 const FLOWS_MOST: u32 = 1 << 30;
 /// First source port.
-const SOURCE_PORT: u16 = 49_152;
+pub const SOURCE_PORT: u16 = 49_152;
 
 /// So many flows, which frames belong to in turn.
 ///

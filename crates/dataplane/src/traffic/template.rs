@@ -31,10 +31,20 @@ pub enum Reading {
     },
 }
 
+/// What frames are read as.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Form {
+    /// Whole.
+    Frame,
+    /// The content of datagrams: the kernel has taken the headers off, and verified the checksum.
+    Content,
+}
+
 /// Makes frames of a traffic and reads them.
 #[derive(Debug)]
 pub struct FrameMaker {
     traffic: Traffic,
+    form: Form,
     /// In the order of the sizes.
     templates: Vec<Template>,
     places: Places,
@@ -65,7 +75,19 @@ impl FrameMaker {
         let sizes = traffic.sizes.sequence_bytes().iter();
         let templates =
             sizes.map(|&bytes| Template::new(traffic, hops, places, bytes as usize)).collect::<Result<_, _>>();
-        Ok(FrameMaker { traffic: traffic.clone(), templates: templates?, places })
+        Ok(FrameMaker { traffic: traffic.clone(), form: Form::Frame, templates: templates?, places })
+    }
+
+    /// The same, for a reader that has the content of datagrams and not their headers.
+    #[must_use]
+    pub fn reading_content(self) -> FrameMaker {
+        FrameMaker { form: Form::Content, ..self }
+    }
+
+    /// Bytes in front of the content of a datagram.
+    #[must_use]
+    pub const fn headers_bytes(&self) -> usize {
+        self.places.ethernet_bytes + self.places.stamp
     }
 
     /// Bytes of the frame with this number.
@@ -97,7 +119,23 @@ impl FrameMaker {
     #[inline]
     #[must_use]
     pub fn read(&self, frame: &[u8]) -> Reading {
-        self.read_packet(frame).unwrap_or(Reading::Foreign)
+        let reading = match self.form {
+            Form::Frame => self.read_packet(frame),
+            Form::Content => self.read_content(frame),
+        };
+        reading.unwrap_or(Reading::Foreign)
+    }
+
+    #[inline]
+    fn read_content(&self, content: &[u8]) -> Option<Reading> {
+        let stamp: &[u8; STAMP_BYTES] = content.first_chunk()?;
+        if stamp[..2] != self.traffic.token.to_be_bytes() {
+            return None;
+        }
+        let (number, due_ticks) = numbers_of(stamp);
+        let as_sent = &self.templates[self.traffic.sizes.place_of(number)].bytes[self.headers_bytes()..];
+        let is_as_sent = content.len() == as_sent.len() && content[STAMP_BYTES..] == as_sent[STAMP_BYTES..];
+        Some(if is_as_sent { Reading::Frame { number, due_ticks } } else { Reading::Corrupt })
     }
 
     #[inline]

@@ -108,6 +108,21 @@ fn frame_of_another_generator_is_foreign() {
     assert_eq!(maker.read(&[]), Reading::Foreign);
 }
 
+#[test]
+fn content_without_headers_is_read_as_the_frame_is() {
+    for traffic in ways() {
+        let maker = FrameMaker::new(&traffic, HOPS).unwrap().reading_content();
+        let mut frame = frame(&maker, 5, 99);
+        let content = maker.headers_bytes();
+        assert_eq!(maker.read(&frame[content..]), Reading::Frame { number: 5, due_ticks: 99 });
+        assert_eq!(maker.read(&frame[content..frame.len() - 1]), Reading::Corrupt);
+        *frame.last_mut().unwrap() ^= 1;
+        let is_stamp_only = frame.len() == content + 16;
+        assert!(is_stamp_only || maker.read(&frame[content..]) == Reading::Corrupt);
+        assert_eq!(maker.read(&[]), Reading::Foreign);
+    }
+}
+
 proptest! {
     /// Whatever byte changes from the addresses on is seen. What is in front of them in the IPv4 header is the device's.
     #[test]
