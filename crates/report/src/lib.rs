@@ -21,7 +21,9 @@ pub mod render;
 pub mod statistics;
 
 pub use compare::{CompareOptions, Comparison, Figure, Quantity, Verdict, compare, render_comparison};
-pub use dataplane::{DataplaneRecord, read_dataplane_record};
+pub use dataplane::{
+    DataplaneRecord, read_dataplane_record, render_dataplane_csv, render_dataplane_table,
+};
 pub use html::{HtmlError, render_html};
 pub use json::{
     Document, ReadError, WriteError, ensure_writable, read_document, read_record, write_json, write_record,
