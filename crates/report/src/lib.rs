@@ -22,7 +22,7 @@ pub mod statistics;
 
 pub use compare::{CompareOptions, Comparison, Figure, Quantity, Verdict, compare, render_comparison};
 pub use dataplane::{
-    DataplaneRecord, read_dataplane_record, render_dataplane_csv, render_dataplane_table,
+    DataplaneRecord, read_dataplane_record, render_dataplane_csv, render_dataplane_html, render_dataplane_table,
 };
 pub use html::{HtmlError, render_html};
 pub use json::{

@@ -9,6 +9,7 @@
 
 mod csv;
 mod figures;
+mod html;
 mod json;
 mod parts;
 pub mod record;
@@ -17,6 +18,7 @@ mod table_notes;
 mod words;
 
 pub use csv::render_dataplane_csv;
+pub use html::{STYLE, render_dataplane_html};
 pub use json::read_dataplane_record;
 pub use record::DataplaneRecord;
 pub use table::render_dataplane_table;
