@@ -6,6 +6,7 @@ mod common;
 use std::collections::BTreeSet;
 
 use common::schema::Schema;
+use nearwire_report::dataplane::record::Method;
 use nearwire_report::record::Reading;
 use serde_json::Value;
 
@@ -69,7 +70,10 @@ fn dataplane_record_fits_its_schema_and_uses_all_of_it() {
     let mut record = common::dataplane::dataplane_record();
     record.environment.insert("nic.ring.rx".to_owned(), Reading::NeedsRoot);
     record.traffic.vlan = Some(5);
-    schema.check(&schema.root, &serde_json::to_value(&record).unwrap(), "", &mut seen).unwrap();
+    for method in [Method::MlrSearch, Method::Rfc2544] {
+        record.method = method;
+        schema.check(&schema.root, &serde_json::to_value(&record).unwrap(), "", &mut seen).unwrap();
+    }
     let unused: Vec<String> = schema.named().difference(&seen).cloned().collect();
     assert!(unused.is_empty(), "in the schema but not in a record: {unused:?}");
 }
