@@ -4,20 +4,39 @@ use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use crate::record::{Record, SCHEMA, SCHEMA_VERSION};
+use crate::record::{self, Record};
+
+/// A kind of record: what its files say of themselves.
+pub trait Document: Serialize + DeserializeOwned {
+    /// Value of `schema`.
+    const SCHEMA: &'static str;
+    /// The newest value of `schema_version` that this program reads.
+    const SCHEMA_VERSION: u64;
+    /// The command that writes such files, as in `nearwire bench --json`.
+    const WRITTEN_BY: &'static str;
+}
+
+impl Document for Record {
+    const SCHEMA: &'static str = record::SCHEMA;
+    const SCHEMA_VERSION: u64 = record::SCHEMA_VERSION as u64;
+    const WRITTEN_BY: &'static str = "nearwire bench --json";
+}
 
 /// Why a record could not be read.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum ReadError {
     /// The file could not be opened or read.
-    #[error("read record {}: {source}; name a file that `nearwire bench --json` wrote", path.display())]
+    #[error("read record {}: {source}; name a file that `{wanted_from}` wrote", path.display())]
     Io {
         /// What was read.
         path: PathBuf,
+        /// The command that writes such files.
+        wanted_from: &'static str,
         /// What the system said.
         source: io::Error,
     },
@@ -34,18 +53,22 @@ pub enum ReadError {
     },
     /// JSON, but of something else.
     #[error(
-        "read record {}: schema is {found}, wanted \"{SCHEMA}\"; name a file that `nearwire bench --json` wrote",
+        "read record {}: schema is {found}, wanted \"{wanted}\"; name a file that `{wanted_from}` wrote",
         path.display()
     )]
     Foreign {
         /// What was read.
         path: PathBuf,
+        /// The value of `schema` that was wanted.
+        wanted: &'static str,
+        /// The command that writes such files.
+        wanted_from: &'static str,
         /// The value of `schema`, or `missing`.
         found: String,
     },
     /// Written by a newer program.
     #[error(
-        "read record {}: schema version {found}, this program reads up to {SCHEMA_VERSION}; \
+        "read record {}: schema version {found}, this program reads up to {newest}; \
          read it with nearwire {written_by} or newer",
         path.display()
     )]
@@ -54,6 +77,8 @@ pub enum ReadError {
         path: PathBuf,
         /// Its `schema_version`.
         found: u64,
+        /// The newest version that is read.
+        newest: u64,
         /// Its `nearwire_version`.
         written_by: String,
     },
@@ -124,33 +149,42 @@ struct Header {
 /// # Errors
 /// When the file cannot be read, is not JSON, is not a record, is from a newer version, or is damaged.
 pub fn read_record(path: impl AsRef<Path>) -> Result<Record, ReadError> {
-    let path = path.as_ref();
-    let bytes = fs::read(path).map_err(|source| ReadError::Io { path: path.into(), source })?;
-    parse_record(path, &bytes)
+    read_document(path)
 }
 
-fn parse_record(path: &Path, bytes: &[u8]) -> Result<Record, ReadError> {
+/// Reads a record of any kind.
+///
+/// # Errors
+/// As [`read_record`].
+pub fn read_document<D: Document>(path: impl AsRef<Path>) -> Result<D, ReadError> {
+    let path = path.as_ref();
+    let unread = |source| ReadError::Io { path: path.into(), wanted_from: D::WRITTEN_BY, source };
+    parse_document(path, &fs::read(path).map_err(unread)?)
+}
+
+fn parse_document<D: Document>(path: &Path, bytes: &[u8]) -> Result<D, ReadError> {
     let path = path.to_owned();
+    let (wanted, wanted_from) = (D::SCHEMA, D::WRITTEN_BY);
     // Any JSON first: an array or a number is foreign, not damaged.
     let header = match serde_json::from_slice::<Header>(bytes) {
         Ok(header) => header,
         Err(source) if source.is_data() => {
-            return Err(ReadError::Foreign { path, found: "missing".to_owned() });
+            return Err(ReadError::Foreign { path, wanted, wanted_from, found: "missing".to_owned() });
         }
         Err(source) => return Err(ReadError::NotJson { path, source }),
     };
-    if header.schema != SCHEMA {
+    if header.schema != D::SCHEMA {
         let found = match header.schema {
             serde_json::Value::Null => "missing".to_owned(),
             other => other.to_string(),
         };
-        return Err(ReadError::Foreign { path, found });
+        return Err(ReadError::Foreign { path, wanted, wanted_from, found });
     }
     if let Some(found) = header.schema_version.as_u64()
-        && found > u64::from(SCHEMA_VERSION)
+        && found > D::SCHEMA_VERSION
     {
         let written_by = header.nearwire_version.as_str().unwrap_or("of that version").to_owned();
-        return Err(ReadError::Newer { path, found, written_by });
+        return Err(ReadError::Newer { path, found, newest: D::SCHEMA_VERSION, written_by });
     }
     serde_json::from_slice(bytes).map_err(|source| ReadError::Damaged { path, source })
 }
@@ -159,11 +193,11 @@ fn parse_record(path: &Path, bytes: &[u8]) -> Result<Record, ReadError> {
 ///
 /// # Errors
 /// When the record holds a NaN or an infinity in a field that must be a number.
-pub fn write_json(record: &Record) -> Result<String, WriteError> {
+pub fn write_json<D: Document>(record: &D) -> Result<String, WriteError> {
     let unreadable = |source| WriteError::Unreadable { target: "record".to_owned(), source };
     let mut text = serde_json::to_string_pretty(record).map_err(unreadable)?;
     // JSON has no NaN: serde writes null, which the reader would refuse long after the measurement is gone.
-    serde_json::from_str::<Record>(&text).map_err(unreadable)?;
+    serde_json::from_str::<D>(&text).map_err(unreadable)?;
     text.push('\n');
     Ok(text)
 }
@@ -172,7 +206,7 @@ pub fn write_json(record: &Record) -> Result<String, WriteError> {
 ///
 /// # Errors
 /// When the record cannot be expressed or the writer fails; a full disk is told apart.
-pub fn write_record_to(mut writer: impl Write, record: &Record) -> Result<(), WriteError> {
+pub fn write_record_to<D: Document>(mut writer: impl Write, record: &D) -> Result<(), WriteError> {
     let text = write_json(record)?;
     writer
         .write_all(text.as_bytes())
@@ -184,7 +218,7 @@ pub fn write_record_to(mut writer: impl Write, record: &Record) -> Result<(), Wr
 ///
 /// # Errors
 /// When the record cannot be expressed or the file not written; what was there before is untouched.
-pub fn write_record(path: impl AsRef<Path>, record: &Record) -> Result<(), WriteError> {
+pub fn write_record<D: Document>(path: impl AsRef<Path>, record: &D) -> Result<(), WriteError> {
     write_text(path, &write_json(record)?)
 }
 

@@ -7,6 +7,7 @@
 //!                                                           -> render (terminal, other tools' formats)
 //!                                                           -> html (one self-contained page)
 //!                                            two records    -> compare (verdict per cell)
+//! trials      ->                             dataplane::DataplaneRecord -> the same, for devices under test
 //! ```
 #![forbid(unsafe_code)]
 
@@ -20,8 +21,12 @@ pub mod render;
 pub mod statistics;
 
 pub use compare::{CompareOptions, Comparison, Figure, Quantity, Verdict, compare, render_comparison};
+pub use dataplane::{
+    DataplaneRecord, read_dataplane_record, render_dataplane_csv, render_dataplane_html, render_dataplane_table,
+};
 pub use html::{HtmlError, render_html};
 pub use json::{
-    ReadError, WriteError, ensure_writable, read_record, write_json, write_record, write_record_to, write_text,
+    Document, ReadError, WriteError, ensure_writable, read_document, read_record, write_json, write_record,
+    write_record_to, write_text,
 };
 pub use render::{Format, RenderError, TableOptions, render, render_table};

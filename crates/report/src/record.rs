@@ -432,7 +432,7 @@ pub struct Warning {
 
 /// A count or duration that every reader of JSON holds exactly (RFC 8259, section 6). No measurement comes near; sums of
 /// such numbers do not overflow.
-fn exact<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
+pub(crate) fn exact<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
     const MOST: u64 = 1 << 53;
     match u64::deserialize(deserializer)? {
         number if number <= MOST => Ok(number),

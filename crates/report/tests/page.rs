@@ -8,13 +8,18 @@ mod common;
 use std::collections::BTreeSet;
 use std::process::Command;
 
+use common::dataplane::{dataplane_record, one_size_record};
 use common::pages::{disturbed_record, slower_record, stream_record};
 use nearwire_report::record::Record;
-use nearwire_report::{read_record, render_html};
+use nearwire_report::{DataplaneRecord, read_dataplane_record, read_record, render_dataplane_html, render_html};
 
 fn page(records: &[Record]) -> String {
     // The template writes a slash as a reference.
     render_html(records).unwrap().replace("&#x2f;", "/")
+}
+
+fn dataplane_page(records: &[DataplaneRecord]) -> String {
+    render_dataplane_html(records).unwrap().replace("&#x2f;", "/")
 }
 
 /// The page without the records' JSON.
@@ -34,6 +39,9 @@ fn pages() -> Vec<(&'static str, String)> {
         ("two streams", page(&[stream_record(), stream_record()])),
         ("three", page(&[sample.clone(), slower_record(1.08), sample])),
         ("of several kinds", page(&[common::load_record(), stream_record()])),
+        ("dataplane", dataplane_page(&[dataplane_record()])),
+        ("dataplane of one size", dataplane_page(&[one_size_record()])),
+        ("two dataplanes", dataplane_page(&[dataplane_record(), one_size_record()])),
     ]
 }
 
@@ -250,4 +258,17 @@ fn record_is_had_back_from_the_page_by_the_line_that_it_tells() {
         assert!(status.success());
         assert_eq!(read_record(folder.path().join(format!("{letter}.json"))).unwrap(), *record);
     }
+}
+
+#[test]
+fn dataplane_record_is_had_back_from_the_page_by_the_line_that_it_tells() {
+    let mut evil = one_size_record();
+    evil.command = vec!["</script><b>".to_owned(), "<!--<script>".to_owned(), "\u{2028}\"\\\n".to_owned()];
+    let folder = tempfile::tempdir().unwrap();
+    let html = dataplane_page(&[dataplane_record(), evil.clone()]);
+    std::fs::write(folder.path().join("PAGE.html"), &html).unwrap();
+    let line = "sed -n '/^<script.*id=\"record-B\"/{n;p;}' PAGE.html > B.json";
+    assert!(html.contains(&line.replace('<', "&lt;").replace('>', "&gt;")), "the page does not tell {line}");
+    assert!(Command::new("sh").args(["-c", line]).current_dir(folder.path()).status().unwrap().success());
+    assert_eq!(read_dataplane_record(folder.path().join("B.json")).unwrap(), evil);
 }

@@ -6,6 +6,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 const STYLE: &str = nearwire_report::html::STYLE;
+/// What pages of dataplane experiments have beside it.
+const DATAPLANE: &str = nearwire_report::dataplane::STYLE;
 const LEAST: f64 = 4.5;
 
 /// Grounds of what is not named below.
@@ -15,9 +17,9 @@ const ONLY: [(&str, &[&str]); 7] = [
     ("ink", &["ground", "panel", "hover", "grid", "alarm-ground", "differs"]),
     ("soft", &["ground", "panel", "hover", "alarm-ground", "differs"]),
     ("faint", &["ground", "panel", "hover", "differs"]),
-    ("alarm", &["ground", "alarm-ground"]),
-    ("better", &["panel", "hover", "differs"]),
-    ("worse", &["panel", "hover", "differs"]),
+    ("alarm", &["ground", "panel", "hover", "alarm-ground"]),
+    ("better", &["ground", "panel", "hover", "differs"]),
+    ("worse", &["ground", "panel", "hover", "differs"]),
     ("tip", &["tip-ground"]),
 ];
 
@@ -57,7 +59,7 @@ fn contrast(one: &str, other: &str) -> f64 {
 /// Custom properties that colour text: `color`, and `fill` of what a picture writes.
 fn colours_of_text() -> BTreeSet<String> {
     let mut names = BTreeSet::new();
-    for rule in STYLE.split('}') {
+    for rule in STYLE.split('}').chain(DATAPLANE.split('}')) {
         let Some((selector, body)) = rule.rsplit_once('{') else { continue };
         for declaration in body.split(';') {
             let Some((property, value)) = declaration.split_once(':') else { continue };

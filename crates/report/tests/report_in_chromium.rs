@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::{env, fs};
 
-use nearwire_report::render_html;
+use nearwire_report::{render_dataplane_html, render_html};
 
 /// Appended to the page so that the dumped document tells what the browser made of it: among others the text with the
 /// least contrast to what lies behind it, and how many of the elements that tell more show it once they have the focus.
@@ -107,11 +107,11 @@ fn probed<'a>(document: &'a str, name: &str) -> &'a str {
 }
 
 /// Text has a contrast of 4.5 or more, and what tells more does so with the focus.
-fn assert_readable(document: &str) {
+fn assert_readable(document: &str, least_spots: u32) {
     let least = probed(document, "contrast");
     assert!(least.split(' ').next().unwrap().parse::<f64>().unwrap() >= 4.5, "{least}");
     assert!(probed(document, "texts").parse::<u32>().unwrap() > 300);
-    assert!(probed(document, "spots").parse::<u32>().unwrap() > 100);
+    assert!(probed(document, "spots").parse::<u32>().unwrap() > least_spots);
     assert_eq!(probed(document, "silent"), "0", "they cannot take the focus or show nothing");
 }
 
@@ -131,7 +131,7 @@ fn page_in_light_and_dark_has_charts_and_no_requests() {
         assert_eq!(probed(&document, "cut"), "", "labels reach out of their pictures");
         assert_eq!(probed(&document, "resources"), "0", "the page asked for something");
         assert_eq!(probed(&document, "overflow"), "false", "the page is wider than its window");
-        assert_readable(&document);
+        assert_readable(&document, 100);
         grounds.push(probed(&document, "ground").to_owned());
         let picture = folder().join(format!("{name}.png"));
         run_chromium(&page, dark, 1280, &[format!("--screenshot={}", picture.display())]);
@@ -180,7 +180,7 @@ fn several_records_are_sections_of_one_page() {
         assert!(probed(&document, "svgs").parse::<u32>().unwrap() >= 80);
         assert_eq!(probed(&document, "cut"), "");
         assert_eq!(probed(&document, "overflow"), "false");
-        assert_readable(&document);
+        assert_readable(&document, 100);
     }
     let picture = folder().join("several.png");
     run_chromium(&page, false, 1280, &[format!("--screenshot={}", picture.display())]);
@@ -198,5 +198,37 @@ fn pages_of_other_workloads_are_readable() {
         let least = probed(&document, "contrast");
         assert!(least.split(' ').next().unwrap().parse::<f64>().unwrap() >= 4.5, "{name}: {least}");
         assert_eq!((probed(&document, "cut"), probed(&document, "silent")), ("", "0"), "{name}");
+    }
+}
+
+#[test]
+fn dataplane_pages_are_readable_and_fit_their_windows() {
+    let mut hostile = common::dataplane::one_size_record();
+    for cell in &mut hostile.cells {
+        cell.device.push_str(&"-Long_name".repeat(9));
+        cell.parts.iter_mut().for_each(|part| part.detail = "A long detail of this part, ".repeat(20));
+    }
+    let records = [
+        ("dataplane", common::dataplane::dataplane_record()),
+        ("dataplane-one", common::dataplane::one_size_record()),
+        ("dataplane-wide", hostile),
+    ];
+    for (name, record) in records {
+        let page = folder().join(format!("{name}.html"));
+        fs::write(&page, render_dataplane_html(&[record]).unwrap().replace("</body>", PROBE)).unwrap();
+        if chromium().is_none() {
+            return;
+        }
+        for dark in [false, true] {
+            let document = run_chromium(&page, dark, 1280, &["--dump-dom".to_owned()]);
+            assert_eq!(probed(&document, "cut"), "", "{name}: labels reach out of their pictures");
+            assert_eq!(probed(&document, "overflow"), "false", "{name}: the page is wider than its window");
+            assert_eq!(probed(&document, "resources"), "0", "{name}: the page asked for something");
+            assert_readable(&document, 50);
+        }
+        let document = run_chromium(&page, false, 500, &["--dump-dom".to_owned()]);
+        assert_eq!(probed(&document, "overflow"), "false", "{name}: on a narrow window");
+        let picture = folder().join(format!("{name}.png"));
+        run_chromium(&page, false, 1280, &[format!("--screenshot={}", picture.display())]);
     }
 }

@@ -5,144 +5,17 @@ mod common;
 
 use std::collections::BTreeSet;
 
-use serde_json::{Map, Value};
+use common::schema::Schema;
+use nearwire_report::dataplane::record::Method;
+use nearwire_report::record::Reading;
+use serde_json::Value;
 
-/// The keywords that the schema uses, and no others.
-const KEYWORDS: [&str; 15] = [
-    "$defs",
-    "$ref",
-    "$schema",
-    "additionalProperties",
-    "const",
-    "description",
-    "enum",
-    "items",
-    "maxItems",
-    "maximum",
-    "minItems",
-    "minimum",
-    "oneOf",
-    "prefixItems",
-    "title",
-];
-
-struct Schema {
-    root: Value,
+fn schema() -> Schema {
+    Schema::of(include_str!("../schema/record-v2.schema.json"))
 }
 
-impl Schema {
-    fn load() -> Self {
-        let text = include_str!("../schema/record-v2.schema.json");
-        Self { root: serde_json::from_str(text).unwrap() }
-    }
-
-    fn resolved<'a>(&'a self, schema: &'a Value) -> &'a Value {
-        match schema.get("$ref").and_then(Value::as_str) {
-            Some(pointer) => self.root.pointer(pointer.trim_start_matches('#')).expect(pointer),
-            None => schema,
-        }
-    }
-
-    /// Checks a value; `seen` collects the places of the properties that occurred.
-    fn check(&self, schema: &Value, value: &Value, at: &str, seen: &mut BTreeSet<String>) -> Result<(), String> {
-        let place = schema.get("$ref").and_then(Value::as_str).unwrap_or(at).to_owned();
-        let schema = self.resolved(schema).as_object().unwrap();
-        for keyword in schema.keys() {
-            let known =
-                KEYWORDS.contains(&keyword.as_str()) || ["type", "properties", "required"].contains(&keyword.as_str());
-            assert!(known, "{place}: this test does not know {keyword}");
-        }
-        if let Some(choices) = schema.get("oneOf").and_then(Value::as_array) {
-            let fits = |choice: &&Value| self.check(choice, value, &place, &mut BTreeSet::new()).is_ok();
-            let fitting: Vec<&Value> = choices.iter().filter(fits).collect();
-            let [only] = fitting.as_slice() else {
-                return Err(format!("{place}: {} of the choices fit {value}", fitting.len()));
-            };
-            return self.check(only, value, &place, seen);
-        }
-        check_scalar(schema, value, &place)?;
-        if let (Some(items), Some(values)) = (schema.get("items"), value.as_array()) {
-            for item in values {
-                self.check(items, item, &format!("{place}[]"), seen)?;
-            }
-        }
-        if let Some(object) = value.as_object() {
-            self.check_object(schema, object, &place, seen)?;
-        }
-        Ok(())
-    }
-
-    fn check_object(
-        &self,
-        schema: &Map<String, Value>,
-        object: &Map<String, Value>,
-        place: &str,
-        seen: &mut BTreeSet<String>,
-    ) -> Result<(), String> {
-        let none = Map::new();
-        let properties = schema.get("properties").and_then(Value::as_object).unwrap_or(&none);
-        for (key, value) in object {
-            match (properties.get(key), schema.get("additionalProperties")) {
-                (Some(property), _) => {
-                    seen.insert(format!("{place}/{key}"));
-                    self.check(property, value, &format!("{place}/{key}"), seen)?;
-                }
-                (None, Some(Value::Object(other))) => {
-                    self.check(&Value::Object(other.clone()), value, place, seen)?;
-                }
-                (None, _) => return Err(format!("{place} has {key}, which the schema lacks")),
-            }
-        }
-        let required = schema.get("required").and_then(Value::as_array).into_iter().flatten();
-        for key in required.map(|key| key.as_str().unwrap()) {
-            if !object.contains_key(key) {
-                return Err(format!("{place} lacks {key}"));
-            }
-        }
-        Ok(())
-    }
-
-    /// Every property that the schema names, by the same places.
-    fn named(&self) -> BTreeSet<String> {
-        let mut named = BTreeSet::new();
-        let mut add = |place: &str, schema: &Value| {
-            let properties = schema.get("properties").and_then(Value::as_object);
-            named.extend(properties.into_iter().flatten().map(|(key, _)| format!("{place}/{key}")));
-        };
-        add("", &self.root);
-        for (name, definition) in self.root["$defs"].as_object().unwrap() {
-            add(&format!("#/$defs/{name}"), definition);
-            for choice in definition.get("oneOf").and_then(Value::as_array).into_iter().flatten() {
-                add(&format!("#/$defs/{name}"), choice);
-            }
-        }
-        named
-    }
-}
-
-fn check_scalar(schema: &Map<String, Value>, value: &Value, place: &str) -> Result<(), String> {
-    let kind = match value {
-        Value::Null => "null",
-        Value::Bool(_) => "boolean",
-        Value::Number(number) if number.is_f64() => "number",
-        Value::Number(_) => "integer",
-        Value::String(_) => "string",
-        Value::Array(_) => "array",
-        Value::Object(_) => "object",
-    };
-    let allows = |wanted: &Value| wanted == kind || (wanted == "number" && kind == "integer");
-    let typed = match schema.get("type") {
-        None => true,
-        Some(Value::Array(wanted)) => wanted.iter().any(allows),
-        Some(wanted) => allows(wanted),
-    };
-    let chosen = schema.get("enum").and_then(Value::as_array).is_none_or(|all| all.contains(value));
-    let fixed = schema.get("const").is_none_or(|wanted| wanted == value);
-    let bounded = schema
-        .get("minimum")
-        .and_then(Value::as_f64)
-        .is_none_or(|least| value.as_f64().is_none_or(|number| number >= least));
-    if typed && chosen && fixed && bounded { Ok(()) } else { Err(format!("{place}: {value} does not fit")) }
+fn dataplane_schema() -> Schema {
+    Schema::of(include_str!("../schema/dataplane-v1.schema.json"))
 }
 
 fn full_record() -> Value {
@@ -159,7 +32,7 @@ fn full_record() -> Value {
 
 #[test]
 fn full_record_fits_the_schema_and_uses_all_of_it() {
-    let schema = Schema::load();
+    let schema = schema();
     let mut seen = BTreeSet::new();
     schema.check(&schema.root, &full_record(), "", &mut seen).unwrap();
     let unused: Vec<String> = schema.named().difference(&seen).cloned().collect();
@@ -168,13 +41,13 @@ fn full_record_fits_the_schema_and_uses_all_of_it() {
 
 #[test]
 fn load_with_rates_fits_the_schema() {
-    let (schema, record) = (Schema::load(), serde_json::to_value(common::load_record()).unwrap());
+    let (schema, record) = (schema(), serde_json::to_value(common::load_record()).unwrap());
     schema.check(&schema.root, &record, "", &mut BTreeSet::new()).unwrap();
 }
 
 #[test]
 fn field_that_the_schema_lacks_is_found() {
-    let schema = Schema::load();
+    let schema = schema();
     let mut record = full_record();
     record["runs"][0]["invented"] = Value::Bool(true);
     let error = schema.check(&schema.root, &record, "", &mut BTreeSet::new()).unwrap_err();
@@ -183,9 +56,41 @@ fn field_that_the_schema_lacks_is_found() {
 
 #[test]
 fn field_that_the_record_lacks_is_found() {
-    let schema = Schema::load();
+    let schema = schema();
     let mut record = full_record();
     record["clock"].as_object_mut().unwrap().remove("hz");
     let error = schema.check(&schema.root, &record, "", &mut BTreeSet::new()).unwrap_err();
     assert!(error.contains("hz"), "{error}");
+}
+
+#[test]
+fn dataplane_record_fits_its_schema_and_uses_all_of_it() {
+    let schema = dataplane_schema();
+    let mut seen = BTreeSet::new();
+    let mut record = common::dataplane::dataplane_record();
+    record.environment.insert("nic.ring.rx".to_owned(), Reading::NeedsRoot);
+    record.traffic.vlan = Some(5);
+    for method in [Method::MlrSearch, Method::Rfc2544] {
+        record.method = method;
+        schema.check(&schema.root, &serde_json::to_value(&record).unwrap(), "", &mut seen).unwrap();
+    }
+    let unused: Vec<String> = schema.named().difference(&seen).cloned().collect();
+    assert!(unused.is_empty(), "in the schema but not in a record: {unused:?}");
+}
+
+#[test]
+fn change_of_a_dataplane_record_is_found() {
+    let schema = dataplane_schema();
+    let whole = serde_json::to_value(common::dataplane::small_dataplane_record()).unwrap();
+    let refused = |change: &dyn Fn(&mut Value)| {
+        let mut record = whole.clone();
+        change(&mut record);
+        schema.check(&schema.root, &record, "", &mut BTreeSet::new()).unwrap_err()
+    };
+    let error = refused(&|record| record["cells"][0]["invented"] = Value::Bool(true));
+    assert!(error.contains("invented"), "{error}");
+    let error = refused(&|record| drop(record["traffic"].as_object_mut().unwrap().remove("flows")));
+    assert!(error.contains("flows"), "{error}");
+    let error = refused(&|record| record["cells"][0]["throughput"][0]["state"] = "lost".into());
+    assert!(error.contains("state"), "{error}");
 }

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
-use crate::record::{Reading, Warning};
+use crate::record::{Reading, Warning, exact};
 
 /// Value of `schema`.
 pub const SCHEMA: &str = "nearwire-dataplane";
@@ -28,6 +28,8 @@ pub struct DataplaneRecord {
     pub interrupted: bool,
     /// As in `port-host-port`.
     pub topology: String,
+    /// What the links are, in words, as in `virtual cables`.
+    pub cable: String,
     /// How throughput was searched.
     pub method: Method,
     /// What was sent.
@@ -73,10 +75,13 @@ pub struct Goal {
     /// A percentile of latency and what it may be; none: latency does not count.
     pub latency: Option<LatencyBound>,
     /// Length of the first trials.
+    #[serde(deserialize_with = "exact")]
     pub initial_trial_ns: u64,
     /// Length of the trials that decide.
+    #[serde(deserialize_with = "exact")]
     pub final_trial_ns: u64,
     /// Time of these that a decision takes.
+    #[serde(deserialize_with = "exact")]
     pub duration_sum_ns: u64,
     /// Of that time, the part that may be in trials that do not keep to the goal.
     pub exceed_ratio: f64,
@@ -90,6 +95,7 @@ pub struct LatencyBound {
     /// As in 99.
     pub percentile: f64,
     /// What it may be.
+    #[serde(deserialize_with = "exact")]
     pub at_most_ns: u64,
 }
 
@@ -113,10 +119,12 @@ pub struct Cell {
     /// RFC 9004.
     pub back_to_back: Option<BackToBack>,
     /// RFC 2544 section 26.6: for how long nothing came when the device was reset.
+    #[serde(deserialize_with = "exact_if_any")]
     pub reset_ns: Option<u64>,
     /// Every trial of the search, in order.
     pub trials: Vec<Trial>,
     /// Frames that the device dropped, by cause, where it tells.
+    #[serde(deserialize_with = "exact_counts")]
     pub drops: BTreeMap<String, u64>,
     /// Why the cell has no figures.
     pub failure: Option<String>,
@@ -176,8 +184,10 @@ pub struct LatencyAt {
     /// Frames a second.
     pub rate_fps: f64,
     /// Frames whose latency was measured.
+    #[serde(deserialize_with = "exact")]
     pub frames: u64,
     /// Frames that were lost meanwhile.
+    #[serde(deserialize_with = "exact")]
     pub lost_frames: u64,
     /// From when a frame was due to when the sink had it, one way; none where too few frames support it.
     pub p50_ns: Option<f64>,
@@ -210,8 +220,10 @@ pub struct BackToBack {
     /// The mean of the longest bursts, frames.
     pub mean_frames: f64,
     /// The shortest of them.
+    #[serde(deserialize_with = "exact")]
     pub least_frames: u64,
     /// The longest of them.
+    #[serde(deserialize_with = "exact")]
     pub most_frames: u64,
     /// Their standard deviation.
     pub deviation_frames: f64,
@@ -225,21 +237,41 @@ pub struct Trial {
     /// Frames a second that were offered; none: as many as the generator could.
     pub rate_fps: Option<f64>,
     /// For how long.
+    #[serde(deserialize_with = "exact")]
     pub duration_ns: u64,
     /// Frames that were sent.
+    #[serde(deserialize_with = "exact")]
     pub sent_frames: u64,
     /// Frames that were due and were not sent.
+    #[serde(deserialize_with = "exact")]
     pub unsent_frames: u64,
     /// Frames that came back.
+    #[serde(deserialize_with = "exact")]
     pub received_frames: u64,
     /// Frames that came again.
+    #[serde(deserialize_with = "exact")]
     pub duplicated_frames: u64,
     /// Frames that came behind a later one.
+    #[serde(deserialize_with = "exact")]
     pub reordered_frames: u64,
     /// Frames that were not as they were sent.
+    #[serde(deserialize_with = "exact")]
     pub corrupted_frames: u64,
     /// Median latency.
     pub p50_ns: Option<f64>,
     /// 99 %.
     pub p99_ns: Option<f64>,
+}
+
+/// A number as [`exact`] takes it.
+#[derive(Deserialize)]
+struct Exact(#[serde(deserialize_with = "exact")] u64);
+
+fn exact_if_any<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
+    Ok(Option::<Exact>::deserialize(deserializer)?.map(|number| number.0))
+}
+
+fn exact_counts<'de, D: Deserializer<'de>>(deserializer: D) -> Result<BTreeMap<String, u64>, D::Error> {
+    let counts = BTreeMap::<String, Exact>::deserialize(deserializer)?;
+    Ok(counts.into_iter().map(|(name, number)| (name, number.0)).collect())
 }

@@ -2,18 +2,16 @@
 
 use serde::Serialize;
 
-use crate::record::Record;
-
 /// A record as JSON that may stand in a `script` element.
 #[derive(Debug, Serialize)]
-pub(super) struct Embedded {
+pub(crate) struct Embedded {
     letter: String,
     json: String,
 }
 
 /// One line of JSON. No character in it can end the element or begin a comment in it: `<` occurs in strings only, where
 /// `\u003c` means the same.
-pub(super) fn embedded(letter: &str, record: &Record) -> Result<Embedded, serde_json::Error> {
+pub(crate) fn embedded(letter: &str, record: &impl Serialize) -> Result<Embedded, serde_json::Error> {
     let json = serde_json::to_string(record)?.replace('<', "\\u003c");
     Ok(Embedded { letter: letter.to_owned(), json })
 }

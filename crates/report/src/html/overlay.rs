@@ -13,7 +13,7 @@ const TOP: f64 = 40.0;
 const FOOT: f64 = 40.0;
 
 /// The letter a record goes by on the page: A, B, ... Z, then numbers.
-pub(super) fn letter(index: usize) -> String {
+pub(crate) fn letter(index: usize) -> String {
     match u8::try_from(index) {
         Ok(offset) if offset < 26 => char::from(b'A' + offset).to_string(),
         _ => (index + 1).to_string(),

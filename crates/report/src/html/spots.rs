@@ -9,7 +9,7 @@ use super::svg::{Svg, escaped};
 
 impl Svg {
     /// A place that tells `tip`.
-    pub(super) fn spot(&mut self, from: (f64, f64), size: (f64, f64), tip: &str) {
+    pub(crate) fn spot(&mut self, from: (f64, f64), size: (f64, f64), tip: &str) {
         let (tip, style) = (escaped(tip), self.placed(from, size));
         let _ = write!(
             self.spots,
@@ -19,7 +19,7 @@ impl Svg {
 
     /// A row of the picture, `height` high around `y`, that tells `tip`. The part left of `label_end` is a link to the element
     /// `id`, which has the focus for the row; the rest takes it by touch.
-    pub(super) fn row_spot(&mut self, (y, height): (f64, f64), label_end: f64, tip: &str, id: &str) {
+    pub(crate) fn row_spot(&mut self, (y, height): (f64, f64), label_end: f64, tip: &str, id: &str) {
         let (width, tip) = (self.width(), escaped(tip));
         let style = self.placed((0.0, y - height / 2.0), (width, height));
         let _ = write!(

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 /// Escapes text for HTML and SVG, in content and in quoted attributes.
-pub(super) fn escaped(text: &str) -> String {
+pub(crate) fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
         match c {
@@ -21,24 +21,24 @@ pub(super) fn escaped(text: &str) -> String {
 
 /// Which end of a text its position names.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Anchor {
+pub(crate) enum Anchor {
     Start,
     Middle,
     End,
 }
 
 /// An SVG picture under construction; lengths are in user units, which are CSS pixels at full width.
-pub(super) struct Svg {
+pub(crate) struct Svg {
     body: String,
     /// What lies below the picture (`spots.rs`).
-    pub(super) spots: String,
+    pub(crate) spots: String,
     width: f64,
     height: f64,
 }
 
 impl Svg {
     /// An empty picture with a name for readers who cannot see it.
-    pub(super) fn new(width: f64, height: f64, name: &str) -> Self {
+    pub(crate) fn new(width: f64, height: f64, name: &str) -> Self {
         let mut body = String::new();
         let _ = write!(
             body,
@@ -48,27 +48,27 @@ impl Svg {
         Self { body, spots: String::new(), width, height }
     }
 
-    pub(super) fn height(&self) -> f64 {
+    pub(crate) fn height(&self) -> f64 {
         self.height
     }
 
-    pub(super) fn width(&self) -> f64 {
+    pub(crate) fn width(&self) -> f64 {
         self.width
     }
 
     /// Begins a group; `tip` appears when the pointer rests on it, so a spot must tell it too.
-    pub(super) fn open(&mut self, class: &str, tip: &str) {
+    pub(crate) fn open(&mut self, class: &str, tip: &str) {
         let _ = write!(self.body, r#"<g class="{class}">"#);
         if !tip.is_empty() {
             let _ = write!(self.body, "<title>{}</title>", escaped(tip));
         }
     }
 
-    pub(super) fn close(&mut self) {
+    pub(crate) fn close(&mut self) {
         self.body.push_str("</g>");
     }
 
-    pub(super) fn line(&mut self, class: &str, from: (f64, f64), to: (f64, f64)) {
+    pub(crate) fn line(&mut self, class: &str, from: (f64, f64), to: (f64, f64)) {
         let _ = write!(
             self.body,
             r#"<line class="{class}" x1="{:.1}" y1="{:.1}" x2="{:.1}" y2="{:.1}"/>"#,
@@ -76,11 +76,11 @@ impl Svg {
         );
     }
 
-    pub(super) fn circle(&mut self, class: &str, at: (f64, f64), radius: f64) {
+    pub(crate) fn circle(&mut self, class: &str, at: (f64, f64), radius: f64) {
         let _ = write!(self.body, r#"<circle class="{class}" cx="{:.1}" cy="{:.1}" r="{radius:.1}"/>"#, at.0, at.1);
     }
 
-    pub(super) fn rect(&mut self, class: &str, from: (f64, f64), size: (f64, f64)) {
+    pub(crate) fn rect(&mut self, class: &str, from: (f64, f64), size: (f64, f64)) {
         let _ = write!(
             self.body,
             r#"<rect class="{class}" x="{:.1}" y="{:.1}" width="{:.1}" height="{:.1}"/>"#,
@@ -92,11 +92,11 @@ impl Svg {
     }
 
     /// A shape by its path data, which must come from numbers only.
-    pub(super) fn shape(&mut self, class: &str, path: &str) {
+    pub(crate) fn shape(&mut self, class: &str, path: &str) {
         let _ = write!(self.body, r#"<path class="{class}" d="{path}"/>"#);
     }
 
-    pub(super) fn diamond(&mut self, class: &str, at: (f64, f64), radius: f64) {
+    pub(crate) fn diamond(&mut self, class: &str, at: (f64, f64), radius: f64) {
         let (x, y) = at;
         let _ = write!(
             self.body,
@@ -108,7 +108,7 @@ impl Svg {
         );
     }
 
-    pub(super) fn polyline(&mut self, class: &str, points: &[(f64, f64)]) {
+    pub(crate) fn polyline(&mut self, class: &str, points: &[(f64, f64)]) {
         let _ = write!(self.body, r#"<path class="{class}" d=""#);
         for (index, (x, y)) in points.iter().enumerate() {
             let _ = write!(self.body, "{}{x:.1} {y:.1}", if index == 0 { 'M' } else { 'L' });
@@ -116,7 +116,7 @@ impl Svg {
         self.body.push_str(r#""/>"#);
     }
 
-    pub(super) fn text(&mut self, class: &str, at: (f64, f64), anchor: Anchor, text: &str) {
+    pub(crate) fn text(&mut self, class: &str, at: (f64, f64), anchor: Anchor, text: &str) {
         let anchor = match anchor {
             Anchor::Start => "start",
             Anchor::Middle => "middle",
@@ -132,7 +132,7 @@ impl Svg {
     }
 
     /// The picture, with its spots where it has any.
-    pub(super) fn finish(mut self) -> String {
+    pub(crate) fn finish(mut self) -> String {
         self.body.push_str("</svg>");
         if self.spots.is_empty() {
             return self.body;
@@ -143,7 +143,7 @@ impl Svg {
 
 /// Maps values to places, by their logarithm.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct LogScale {
+pub(crate) struct LogScale {
     low: f64,
     high: f64,
     from: f64,
@@ -158,7 +158,7 @@ const LONGEST_NS: f64 = 1e15;
 impl LogScale {
     /// Covers all positive `values` with a margin; places run from `from` to `to`. A value beyond any measurement, which only
     /// a damaged record holds, lies at the end: margins around 1e308 would be infinite, and the decades to label with them.
-    pub(super) fn over(values: impl IntoIterator<Item = f64>, from: f64, to: f64) -> Self {
+    pub(crate) fn over(values: impl IntoIterator<Item = f64>, from: f64, to: f64) -> Self {
         let (mut low, mut high) = (f64::INFINITY, 0.0f64);
         for value in values.into_iter().filter(|value| value.is_finite() && *value > 0.0) {
             let value = value.clamp(SHORTEST_NS, LONGEST_NS);
@@ -177,13 +177,13 @@ impl LogScale {
         Self { low, high: high * margin, from, to }
     }
 
-    pub(super) fn place(&self, value: f64) -> f64 {
+    pub(crate) fn place(&self, value: f64) -> f64 {
         let share = (value.max(self.low) / self.low).ln() / (self.high / self.low).ln();
         self.from + share.min(1.0) * (self.to - self.from)
     }
 
     /// Round values to label: 1, 2, 5 of each decade, or only 1 when there are many decades.
-    pub(super) fn ticks(&self) -> Vec<f64> {
+    pub(crate) fn ticks(&self) -> Vec<f64> {
         let decades = (self.high / self.low).log10();
         let steps: &[f64] = match decades {
             d if d > 4.0 => &[1.0],
@@ -200,12 +200,12 @@ impl LogScale {
 }
 
 /// Place of a percent on an axis of nines, in nines: 0 at 0 %, 1 at 90 %, 2 at 99 %.
-pub(super) fn nines(percent: f64) -> f64 {
+pub(crate) fn nines(percent: f64) -> f64 {
     -(1.0 - percent / 100.0).max(1e-12).log10()
 }
 
 /// Label of a time axis: `500 ns`, `2 µs`, `10 ms`.
-pub(super) fn tick_label(value_ns: f64) -> String {
+pub(crate) fn tick_label(value_ns: f64) -> String {
     let (value, unit) = match value_ns {
         below if below < 999.0 => (value_ns, "ns"),
         below if below < 999_000.0 => (value_ns / 1e3, "µs"),
@@ -217,7 +217,7 @@ pub(super) fn tick_label(value_ns: f64) -> String {
 }
 
 /// Moves labels apart so that neighbours are at least `gap` from each other, within `from..=to`; keeps order.
-pub(super) fn spread_labels(wanted: &[f64], gap: f64, from: f64, to: f64) -> Vec<f64> {
+pub(crate) fn spread_labels(wanted: &[f64], gap: f64, from: f64, to: f64) -> Vec<f64> {
     let mut order: Vec<usize> = (0..wanted.len()).collect();
     order.sort_by(|&a, &b| wanted[a].total_cmp(&wanted[b]));
     let mut places = vec![0.0; wanted.len()];

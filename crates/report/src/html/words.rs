@@ -5,12 +5,12 @@ use crate::record::{Quantile, Record, Run};
 use crate::render::units::{cell_name, count, is_kernel_path, time, us};
 
 /// A time with its unit, the micro sign where a page can show it.
-pub(super) fn micro(value_ns: f64) -> String {
+pub(crate) fn micro(value_ns: f64) -> String {
     time(value_ns).replace(" us", " µs")
 }
 
 /// Microseconds as a bare number; an en dash where unsupported.
-pub(super) fn micro_number(value_ns: Option<f64>) -> String {
+pub(crate) fn micro_number(value_ns: Option<f64>) -> String {
     value_ns.map_or_else(|| "–".to_owned(), |value_ns| us(Some(value_ns)))
 }
 

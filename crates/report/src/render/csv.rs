@@ -78,12 +78,12 @@ fn column(metric: &Metric) -> String {
 }
 
 /// Three decimals at most: a thousandth of a nanosecond is beyond every clock.
-fn trimmed(value: f64) -> String {
+pub(crate) fn trimmed(value: f64) -> String {
     let text = format!("{value:.3}");
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
-fn quoted(field: &str) -> String {
+pub(crate) fn quoted(field: &str) -> String {
     if field.contains([',', '"', '\n', '\r']) {
         format!("\"{}\"", field.replace('"', "\"\""))
     } else {

@@ -21,10 +21,12 @@ use thiserror::Error;
 use crate::json::{WriteError, write_json};
 use crate::record::{Latency, Record};
 
+pub(crate) use csv::{quoted, trimmed};
 pub(crate) use load_lines::load_lines;
-pub(crate) use style::by_size;
+pub(crate) use style::{Ink, by_size};
+pub(crate) use table::folded;
 pub use table::{TableOptions, render_table};
-pub(crate) use table_notes::names;
+pub(crate) use table_notes::{hanging, names};
 
 /// What a record is printed as.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -26,21 +26,21 @@ pub(crate) fn by_size(record: &Record) -> BTreeMap<u32, Vec<&Run>> {
 
 /// ANSI styles, or none.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Ink {
+pub(crate) struct Ink {
     /// The terminal takes ANSI colours.
-    pub(super) colour: bool,
+    pub(crate) colour: bool,
 }
 
 impl Ink {
-    pub(super) fn bold(self, text: &str) -> String {
+    pub(crate) fn bold(self, text: &str) -> String {
         self.style("1", text)
     }
 
-    pub(super) fn dim(self, text: &str) -> String {
+    pub(crate) fn dim(self, text: &str) -> String {
         self.style("2", text)
     }
 
-    pub(super) fn alarm(self, text: &str) -> String {
+    pub(crate) fn alarm(self, text: &str) -> String {
         self.style("33;1", text)
     }
 

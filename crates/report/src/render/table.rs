@@ -103,7 +103,7 @@ pub fn render_table(record: &Record, options: TableOptions) -> String {
 }
 
 /// A line in lines of at most `width` characters; those that go on are indented.
-fn folded(line: &str, width: usize) -> Vec<String> {
+pub(crate) fn folded(line: &str, width: usize) -> Vec<String> {
     const INDENT: &str = "  ";
     let mut lines = wrapped(line, width.saturating_sub(INDENT.len()).max(30));
     lines.iter_mut().skip(1).for_each(|rest| rest.insert_str(0, INDENT));

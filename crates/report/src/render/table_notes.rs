@@ -255,7 +255,7 @@ pub(crate) fn names(record: &Record, runs: &[&Run]) -> String {
 }
 
 /// `label` followed by text that is wrapped and indented by the label's width.
-fn hanging(label: &str, text: &str, width: usize) -> Vec<String> {
+pub(crate) fn hanging(label: &str, text: &str, width: usize) -> Vec<String> {
     let indent = label.chars().count();
     let room = width.saturating_sub(indent).max(30);
     let mut lines: Vec<String> = wrapped(text, room).into_iter().map(|line| format!("{:indent$}{line}", "")).collect();

@@ -3,7 +3,9 @@
 #![allow(dead_code, reason = "each test file uses the part it needs")]
 
 pub mod compared;
+pub mod dataplane;
 pub mod pages;
+pub mod schema;
 
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
