@@ -8,8 +8,10 @@ use nearwire_dataplane::experiment::{Experiment, Goal, Method, Observer, Results
 use nearwire_dataplane::search::{Pauses, mlr};
 use nearwire_dataplane::traffic::{Family, Flows, Sizes, least_frame_bytes};
 use nearwire_report::dataplane::record::{DataplaneRecord, SCHEMA, SCHEMA_VERSION};
-use nearwire_report::ensure_writable;
 use nearwire_report::record::Warning;
+use nearwire_report::{
+    ensure_writable, render_dataplane_csv, render_dataplane_html, render_dataplane_table, write_record, write_text,
+};
 use nearwire_sys::tsc::{Clock, monotonic_raw_ns};
 use nearwire_sys::usage::catch_interrupts;
 
@@ -142,6 +144,7 @@ fn record(experiment: &Experiment, started_at: String, cpus: Cpus, results: Resu
         command: std::env::args().collect(),
         interrupted: results.is_interrupted,
         topology: experiment.topology.name().to_owned(),
+        cable: "virtual cables".to_owned(),
         method: experiment.method(),
         traffic: experiment.traffic(),
         goals: experiment.goals(),
@@ -161,7 +164,18 @@ fn shared_cpu(experiment: &Experiment, cpus: Cpus) -> Option<Warning> {
 
 /// Prints the record and writes its files. A failure of one does not stop the others, so that no measurement is lost.
 fn show(args: &DataplaneArgs, record: &DataplaneRecord) -> Outcome {
-    let _ = args.format == DataplaneFormat::Json;
-    let text = serde_json::to_string_pretty(record).or_exit(FAILED)?;
-    output::print(&(text + "\n"))
+    let json = args.json.as_ref().map_or(Ok(()), |file| write_record(file, record).or_exit(FAILED));
+    let page = args.report.as_ref().map_or(Ok(()), |file| {
+        let page = render_dataplane_html(std::slice::from_ref(record)).or_exit(FAILED)?;
+        write_text(file, &page).or_exit(FAILED)
+    });
+    print(args, record).and(json).and(page)
+}
+
+fn print(args: &DataplaneArgs, record: &DataplaneRecord) -> Outcome {
+    output::print(&match args.format {
+        DataplaneFormat::Table => render_dataplane_table(record, output::table_options()),
+        DataplaneFormat::Csv => render_dataplane_csv(record),
+        DataplaneFormat::Json => serde_json::to_string_pretty(record).or_exit(FAILED)? + "\n",
+    })
 }
