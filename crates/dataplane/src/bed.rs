@@ -3,7 +3,7 @@
 mod ends;
 
 use nearwire_frames::PortError;
-use nearwire_lab::{CableEnd, LabError, VirtualCableOptions, VirtualChain};
+use nearwire_lab::{CableEnd, CablePair, LabError, VirtualCableOptions, VirtualChain};
 use nearwire_sys::affinity::pin_current_thread;
 use nearwire_sys::tsc::Clock;
 
@@ -21,6 +21,8 @@ pub struct Cpus {
     pub tester: u32,
     /// The device under test.
     pub device: u32,
+    /// The second one, where there are two.
+    pub second_device: u32,
 }
 
 /// What is laid.
@@ -30,6 +32,8 @@ pub struct BedPlan {
     pub topology: Topology,
     /// What does it; none where nothing is in the middle.
     pub device: Option<DeviceId>,
+    /// Frames pass two devices, one after the other (the deck's dual DUT).
+    pub is_dual: bool,
     /// Whether generator and sink use AF_XDP, else AF_PACKET.
     pub tester_is_xdp: bool,
     /// CPUs of the parts.
@@ -84,7 +88,7 @@ pub enum BedError {
 #[derive(Debug)]
 pub struct Bed {
     tester: Box<dyn AnyTester>,
-    device: Option<RunningDevice>,
+    devices: Vec<RunningDevice>,
     chain: VirtualChain,
 }
 
@@ -95,23 +99,13 @@ impl Bed {
     /// What a part said that could not be made.
     pub fn lay(plan: &BedPlan, traffic: &Traffic, clock: Clock) -> Result<Bed, BedError> {
         let options = VirtualCableOptions { mtu_bytes: plan.mtu_bytes, ..VirtualCableOptions::default() };
-        let chain = VirtualChain::lay(plan.topology.links(), options)?;
-        let device = match (plan.device, chain.links()) {
-            (Some(id), [inner, outer]) => Some(RunningDevice::start(
-                id,
-                Place {
-                    ports: [&inner.far, &outer.near],
-                    neighbours: [&inner.near, &outer.far],
-                    cpu: plan.cpus.device,
-                    shares_cpu: plan.cpus.device == plan.cpus.tester,
-                },
-            )?),
-            _ => None,
-        };
+        let links = plan.topology.links() + u32::from(plan.is_dual && plan.device.is_some());
+        let chain = VirtualChain::lay(links, options)?;
+        let devices = start_devices(plan, chain.links())?;
         pin_current_thread(plan.cpus.tester)
             .map_err(|errno| BedError::Pin { cpu: plan.cpus.tester, source: errno.into() })?;
         let tester = ends::open(plan, chain.links(), traffic, clock)?;
-        Ok(Bed { tester, device, chain })
+        Ok(Bed { tester, devices, chain })
     }
 
     /// What generator and sink use, a line each.
@@ -128,25 +122,43 @@ impl Bed {
         [end(links.first().map(|link| &link.near)), end(links.last().map(|link| &link.far))]
     }
 
-    /// What the device is made of, and its interfaces; `None` where nothing is in the middle.
+    /// What each device is made of, and its interfaces, in the order in which frames pass them.
     #[must_use]
-    pub fn device(&self) -> Option<(String, [String; 2])> {
-        let [inner, outer] = self.chain.links() else { return None };
-        let interfaces = [&inner.far, &outer.near].map(|end| end.interface.clone());
-        Some((self.device.as_ref()?.describe(), interfaces))
+    pub fn devices(&self) -> Vec<(String, [String; 2])> {
+        let joints = self.chain.links().windows(2);
+        let interfaces = joints.map(|pair| [&pair[0].far, &pair[1].near].map(|end| end.interface.clone()));
+        self.devices.iter().map(RunningDevice::describe).zip(interfaces).collect()
     }
 
-    /// The device that runs.
+    /// The devices that run.
     #[must_use]
-    pub const fn running_device(&self) -> Option<&RunningDevice> {
-        self.device.as_ref()
+    pub fn running_devices(&self) -> &[RunningDevice] {
+        &self.devices
     }
 
-    /// Ends the device: what it dropped, where it tells.
+    /// Ends the devices: what each dropped, where it tells.
     #[must_use]
-    pub fn end(self) -> Drops {
-        self.device.map(RunningDevice::end).unwrap_or_default()
+    pub fn end(self) -> Vec<Drops> {
+        self.devices.into_iter().map(RunningDevice::end).collect()
     }
+}
+
+/// Makes a device of each namespace between two links.
+fn start_devices(plan: &BedPlan, links: &[CablePair]) -> Result<Vec<RunningDevice>, BedError> {
+    let Some(id) = plan.device else { return Ok(Vec::new()) };
+    let Cpus { tester, device, second_device } = plan.cpus;
+    let is_shared = tester == device || plan.is_dual && [tester, device].contains(&second_device);
+    let cpus = [device, second_device];
+    let start = |(pair, cpu): (&[CablePair], u32)| {
+        let place = Place {
+            ports: [&pair[0].far, &pair[1].near],
+            neighbours: [&pair[0].near, &pair[1].far],
+            cpu,
+            shares_cpu: is_shared,
+        };
+        Ok(RunningDevice::start(id, place)?)
+    };
+    links.windows(2).zip(cpus).map(start).collect()
 }
 
 impl Testbed for Bed {
@@ -155,7 +167,7 @@ impl Testbed for Bed {
     fn trial(&mut self, plan: TrialPlan) -> Result<Trial, BedError> {
         let trial = self.tester.trial(plan);
         // Why the device ended says more than what the tester met because of it.
-        self.device.as_mut().map_or(Ok(()), RunningDevice::check)?;
+        self.devices.iter_mut().try_for_each(RunningDevice::check)?;
         Ok(trial?)
     }
 

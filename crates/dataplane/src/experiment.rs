@@ -23,6 +23,8 @@ pub struct Experiment {
     pub topology: Topology,
     /// Devices, in order; not looked at where there is nothing in the middle.
     pub devices: Vec<DeviceId>,
+    /// Two of a device, one after the other.
+    pub is_dual: bool,
     /// Sizes of frames, a cell each.
     pub sizes: Vec<Sizes>,
     /// Version of IP.

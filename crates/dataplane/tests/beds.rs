@@ -5,6 +5,7 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use nearwire_dataplane::bed::{Bed, BedPlan, Cpus};
 use nearwire_dataplane::device::{DeviceId, Engine};
+use nearwire_dataplane::function::Drops;
 use nearwire_dataplane::topology::{End, Topology};
 use nearwire_dataplane::traffic::{Family, Flows, Sizes, Traffic};
 use nearwire_dataplane::trial::{Testbed, TrialPlan};
@@ -16,8 +17,15 @@ fn plan(topology: Topology, device: Option<&str>, tester_is_xdp: bool) -> BedPla
     // Asked once: the thread that makes trials is pinned.
     static CPUS: OnceLock<Vec<u32>> = OnceLock::new();
     let cpus = CPUS.get_or_init(allowed_cpus);
-    let cpus = Cpus { tester: cpus[0], device: cpus[cpus.len() - 1] };
-    BedPlan { topology, device: device.map(|name| name.parse().unwrap()), tester_is_xdp, cpus, mtu_bytes: 1500 }
+    let cpus = Cpus { tester: cpus[0], device: cpus[cpus.len() - 1], second_device: cpus[cpus.len() - 1] };
+    BedPlan {
+        topology,
+        device: device.map(|name| name.parse().unwrap()),
+        is_dual: false,
+        tester_is_xdp,
+        cpus,
+        mtu_bytes: 1500,
+    }
 }
 
 fn traffic(plan: &BedPlan, family: Family) -> Traffic {
@@ -95,6 +103,15 @@ fn hosts_send_and_take_what_is_offered() {
 }
 
 #[test]
+fn two_devices_one_after_the_other_carry_what_is_offered() {
+    let _alone = alone();
+    for device in ["l2/xdp", "l3/xdp", "l3/kernel"] {
+        arrives(&BedPlan { is_dual: true, ..plan(Topology::PortHostPort, Some(device), true) });
+    }
+    arrives(&BedPlan { is_dual: true, ..plan(Topology::HostHost, Some("l2/kernel"), true) });
+}
+
+#[test]
 fn host_is_refused_traffic_that_a_socket_does_not_send() {
     let plan = plan(Topology::HostHost, Some("l2/kernel"), true);
     let flows = Traffic { flows: Flows::new(2).unwrap(), ..traffic(&plan, Family::V4) };
@@ -117,7 +134,7 @@ fn beds_at_full_rate() {
         let Some(mut bed) = made_or_skip(Bed::lay(&plan, &traffic, Clock::calibrate())) else { return };
         let trial = bed.trial(TrialPlan::steady(f64::INFINITY, 500_000_000, 100_000_000)).unwrap();
         println!("{:?}: sent {:.0}/s, received {:.0}/s", plan.device, trial.sent_fps(), trial.received_fps());
-        for (cause, frames) in bed.end().iter() {
+        for (cause, frames) in bed.end().iter().flat_map(Drops::iter) {
             println!("  {frames} {cause:?}");
         }
     }

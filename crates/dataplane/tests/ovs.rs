@@ -35,12 +35,19 @@ fn alone() -> MutexGuard<'static, ()> {
 fn cpus() -> Cpus {
     static CPUS: OnceLock<Vec<u32>> = OnceLock::new();
     let cpus = CPUS.get_or_init(allowed_cpus);
-    Cpus { tester: cpus[0], device: cpus[cpus.len() - 1] }
+    Cpus { tester: cpus[0], device: cpus[cpus.len() - 1], second_device: cpus[cpus.len() - 1] }
 }
 
 fn lay(device: &str, tester_is_xdp: bool, family: Family) -> Result<Bed, BedError> {
     let device = Some(device.parse().unwrap());
-    let plan = BedPlan { topology: Topology::PortHostPort, device, tester_is_xdp, cpus: cpus(), mtu_bytes: 1500 };
+    let plan = BedPlan {
+        topology: Topology::PortHostPort,
+        device,
+        is_dual: false,
+        tester_is_xdp,
+        cpus: cpus(),
+        mtu_bytes: 1500,
+    };
     let traffic = Traffic {
         family,
         sizes: Sizes::new(vec![80, 590, 1514]).unwrap(),
@@ -52,7 +59,7 @@ fn lay(device: &str, tester_is_xdp: bool, family: Family) -> Result<Bed, BedErro
 }
 
 fn switch_of(bed: &Bed) -> &OpenVswitch {
-    bed.running_device().and_then(RunningDevice::open_vswitch).unwrap()
+    bed.running_devices().first().and_then(RunningDevice::open_vswitch).unwrap()
 }
 
 /// The two ends that a device has in a chain.

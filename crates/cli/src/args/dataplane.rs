@@ -112,7 +112,8 @@ pub struct SinkArgs {
 #[derive(Debug, Args)]
 #[command(after_help = "`nearwire bench --topology TOPOLOGY` is the same command.")]
 pub struct DataplaneArgs {
-    /// What stands between generator and sink: port-port (a cable alone), port-host-port (a function in the host)
+    /// What stands between generator and sink: port-port (a cable alone), port-host-port (a function in
+    /// the host), port-host, host-port (a program on a host takes or sends datagrams), host-host (two programs on hosts, a function in the middle)
     #[arg(long, value_name = "TOPOLOGY")]
     pub topology: Topology,
     /// Devices under test, as function/engine: io, mac-swap, l2 and l3 of our forwarder over xdp and packet; l2/kernel is the
@@ -140,9 +141,15 @@ pub struct DataplaneArgs {
     /// mlrsearch: one goal more, no loss above half a per cent and a percentile of latency, as in p99=50us
     #[arg(long, value_name = "pN=DURATION")]
     pub latency_goal: Option<LatencyGoal>,
+    /// Two devices, one after the other
+    #[arg(long)]
+    pub dual: bool,
     /// CPUs of generator with sink, and of the device. Default: from this host's topology
     #[arg(long, value_name = "A,B")]
     pub cpus: Option<CpuPair>,
+    /// CPU of the second device [default: one that no other part has, or the first's]
+    #[arg(long, value_name = "CPU", requires = "dual")]
+    pub second_cpu: Option<u32>,
     /// What generator and sink use
     #[arg(long, value_name = "PORT", default_value = "xdp")]
     pub port: PortArg,

@@ -1,5 +1,7 @@
 //! One cell: a bed is laid, the throughput searched, latency measured below it.
 
+use std::collections::BTreeMap;
+
 use nearwire_report::dataplane::record::{Cell, LatencyAt, Part};
 use nearwire_sys::tsc::Clock;
 
@@ -49,6 +51,7 @@ fn fill(
     let plan = BedPlan {
         topology: experiment.topology,
         device,
+        is_dual: experiment.is_dual,
         tester_is_xdp: experiment.tester_is_xdp,
         cpus: experiment.cpus,
         mtu_bytes: experiment.mtu_bytes,
@@ -114,13 +117,20 @@ fn parts(bed: &Bed, device: String, plan: &BedPlan) -> Vec<Part> {
     let [sending, receiving] = bed.describe();
     let [entry, exit] = bed.interfaces();
     let mut parts = vec![part("generator", "tester", sending, vec![entry], plan.cpus.tester)];
-    if let Some((detail, interfaces)) = bed.device() {
-        parts.push(part(&device, "device under test", detail, interfaces.to_vec(), plan.cpus.device));
+    let places =
+        if plan.is_dual { ["first device under test", "second device under test"] } else { ["device under test"; 2] };
+    let cpus = [plan.cpus.device, plan.cpus.second_device];
+    for (((detail, interfaces), place), cpu) in bed.devices().into_iter().zip(places).zip(cpus) {
+        parts.push(part(&device, place, detail, interfaces.to_vec(), cpu));
     }
     parts.push(part("sink", "tester", receiving, vec![exit], plan.cpus.tester));
     parts
 }
 
-fn drops(drops: &Drops) -> std::collections::BTreeMap<String, u64> {
-    drops.iter().map(|(cause, frames)| (cause.name().to_owned(), frames)).collect()
+fn drops(drops: &[Drops]) -> BTreeMap<String, u64> {
+    let mut sums = BTreeMap::new();
+    for (cause, frames) in drops.iter().flat_map(Drops::iter) {
+        *sums.entry(cause.name().to_owned()).or_default() += frames;
+    }
+    sums
 }

@@ -12,6 +12,7 @@ use nearwire_report::record::Warning;
 use nearwire_report::{
     ensure_writable, render_dataplane_csv, render_dataplane_html, render_dataplane_table, write_record, write_text,
 };
+use nearwire_sys::affinity::allowed_cpus;
 use nearwire_sys::tsc::{Clock, monotonic_raw_ns};
 use nearwire_sys::usage::catch_interrupts;
 
@@ -39,7 +40,13 @@ pub fn run(args: &DataplaneArgs) -> Outcome {
     let (cpus, choice) = bench::cpus(args.cpus, &CableArg::Virtual)?;
     let cpus =
         cpus.ok_or_else(|| anyhow!("this host's CPUs are not known; name two with --cpus A,B")).or_exit(USAGE)?;
-    let cpus = Cpus { tester: cpus.initiator, device: cpus.responder };
+    let (tester, device) = (cpus.initiator, cpus.responder);
+    let is_free = |cpu: &u32| ![tester, device].contains(cpu);
+    let second_device = args.second_cpu.or_else(|| allowed_cpus().into_iter().find(is_free)).unwrap_or(device);
+    let cpus = Cpus { tester, device, second_device };
+    if args.dual && !args.topology.has_device() {
+        return Err(anyhow!("{} has no device in the middle; leave out --dual", args.topology)).or_exit(USAGE);
+    }
     let mut notes = Notes { quiet: args.quiet };
     notes.note(choice.as_deref());
     let started_at = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
@@ -90,6 +97,7 @@ fn experiment(args: &DataplaneArgs, cpus: Cpus) -> Result<Experiment, Failure> {
     Ok(Experiment {
         topology: args.topology,
         devices: args.device.clone(),
+        is_dual: args.dual,
         sizes: sizes(args, family)?,
         family,
         flows: Flows::try_from(args.traffic.flows).or_exit(USAGE)?,
@@ -143,7 +151,7 @@ fn record(experiment: &Experiment, started_at: String, cpus: Cpus, results: Resu
         started_at,
         command: std::env::args().collect(),
         interrupted: results.is_interrupted,
-        topology: experiment.topology.name().to_owned(),
+        topology: format!("{}{}", experiment.topology, if experiment.is_dual { ", dual DUT" } else { "" }),
         cable: "virtual cables".to_owned(),
         method: experiment.method(),
         traffic: experiment.traffic(),
@@ -155,10 +163,18 @@ fn record(experiment: &Experiment, started_at: String, cpus: Cpus, results: Resu
 }
 
 fn shared_cpu(experiment: &Experiment, cpus: Cpus) -> Option<Warning> {
-    (experiment.topology.has_device() && cpus.tester == cpus.device).then(|| Warning {
+    let Cpus { tester, device, second_device } = cpus;
+    let shared = match () {
+        () if !experiment.topology.has_device() => None,
+        () if tester == device => Some(("generator, sink and device", device)),
+        () if experiment.is_dual && device == second_device => Some(("both devices", device)),
+        () if experiment.is_dual && tester == second_device => Some(("generator, sink and the second device", tester)),
+        () => None,
+    };
+    shared.map(|(parts, cpu)| Warning {
         code: "shared-cpu".to_owned(),
-        text: format!("generator, sink and device shared CPU {}: each waits for the others", cpus.device),
-        advice: "give two CPUs with --cpus A,B".to_owned(),
+        text: format!("{parts} shared CPU {cpu}: each waits for the others"),
+        advice: "give them CPUs of their own with --cpus A,B and --second-cpu C".to_owned(),
     })
 }
 
