@@ -20,12 +20,19 @@ UNPACKED_PROGRAMS = $(subst $() ,:,$(abspath $(addprefix $(TARGET_DIRECTORY)/,un
 	nginx/usr/sbin rsync/usr/bin openssh-server/usr/sbin postgresql-15/usr/lib/postgresql/15/bin \
 	openvswitch-switch/usr/lib/openvswitch-switch openvswitch-switch/usr/bin openvswitch-common/usr/bin openvswitch-common/usr/sbin)))
 
-.PHONY: build bench install test test-kernels targets fuzz fuzz-build fuzz-minimize emulation-packages
+.PHONY: build bench bench-dataplane install test test-kernels targets fuzz fuzz-build fuzz-minimize emulation-packages
 build:
 	cargo build --release --workspace
 
 bench: build
 	target/release/nearwire bench --json nearwire.json --report nearwire.html
+
+# Every topology, some minutes; one page of all: dataplane.html.
+DATAPLANE = $(TARGET_DIRECTORY)/dataplane
+bench-dataplane: build namespaces $(TARGET_DIRECTORY)/openvswitch-switch $(TARGET_DIRECTORY)/openvswitch-common
+	@$(call install,libxdp1 libbpf1 libcap-ng0 libnuma1 libunbound8,--no-install-recommends)
+	mkdir -p $(DATAPLANE)
+	contrib/bench-dataplane $(TARGET_DIRECTORY)/release/nearwire $(DATAPLANE) "$(UNPACKED_PROGRAMS)"
 
 # Below PREFIX: the command with the library it preloads, and its manual; header, libraries, pkg-config file and manual of
 # libnearwire.
