@@ -17,8 +17,10 @@ use crate::trial::{Testbed, Trial, TrialPlan};
 /// CPUs of the parts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Cpus {
-    /// Generator and sink.
+    /// The generator, and the sink where it has no CPU of its own.
     pub tester: u32,
+    /// The sink, where there is a CPU for it.
+    pub sink: Option<u32>,
     /// The device under test.
     pub device: u32,
     /// The second one, where there are two.
@@ -146,7 +148,7 @@ impl Bed {
 /// Makes a device of each namespace between two links.
 fn start_devices(plan: &BedPlan, links: &[CablePair]) -> Result<Vec<RunningDevice>, BedError> {
     let Some(id) = plan.device else { return Ok(Vec::new()) };
-    let Cpus { tester, device, second_device } = plan.cpus;
+    let Cpus { tester, device, second_device, .. } = plan.cpus;
     let is_shared = tester == device || plan.is_dual && [tester, device].contains(&second_device);
     let cpus = [device, second_device];
     let start = |(pair, cpu): (&[CablePair], u32)| {

@@ -5,6 +5,7 @@
 
 mod ends;
 mod generator;
+mod loops;
 mod sink;
 mod stations;
 
@@ -20,6 +21,7 @@ use crate::trial::{Testbed, Trial, TrialPlan};
 pub use ends::{HostSocket, Receives, Sends};
 use generator::Generator;
 pub use generator::learning_frame;
+use loops::Loops;
 use sink::Sink;
 pub use stations::{Heard, Progress, generate, listen};
 
@@ -48,6 +50,17 @@ pub enum TesterError {
         /// Frames that came again.
         duplicated_frames: u64,
     },
+    /// The sink's thread could not be pinned.
+    #[error("pin the sink to CPU {cpu}: {source}")]
+    Pin {
+        /// The CPU.
+        cpu: u32,
+        /// What the kernel said.
+        source: std::io::Error,
+    },
+    /// A defect.
+    #[error("the sink's thread failed; this is a defect, please report it")]
+    SinkFailed,
     /// The user asked the program to end.
     #[error("interrupted")]
     Interrupted,
@@ -64,6 +77,7 @@ pub struct Tester<S, R> {
     clock: Clock,
     /// Of the next frame; numbers go on from trial to trial, so what comes late is not taken for another one.
     next_number: u64,
+    sink_cpu: Option<u32>,
 }
 
 impl<S: Sends, R: Receives> Tester<S, R> {
@@ -87,19 +101,14 @@ impl<S: Sends, R: Receives> Tester<S, R> {
             learning_frame: (hops.destination == sink).then(|| learning_frame(sink, hops.source)),
             clock,
             next_number: 1,
+            sink_cpu: None,
         })
     }
 
-    /// Takes what is still on its way, for so long, or until all frames came.
-    fn drain(&mut self, sink: &mut Sink, sent_frames: u64, most_ns: u64) -> Result<(), TesterError> {
-        let ends_ticks = self.clock.now_ticks() + self.clock.ticks(most_ns);
-        while sink.trial().received_frames < sent_frames && self.clock.now_ticks() < ends_ticks {
-            sink.turn(&mut self.receiving, &self.maker, self.clock, |_| false)?;
-            if interrupted() {
-                return Err(TesterError::Interrupted);
-            }
-        }
-        Ok(())
+    /// With the sink on a thread of its own on this CPU, where there is one for it.
+    #[must_use]
+    pub fn with_sink_on(self, sink_cpu: Option<u32>) -> Tester<S, R> {
+        Tester { sink_cpu, ..self }
     }
 
     /// Empties the sink's port of what came since the last trial.
@@ -110,7 +119,7 @@ impl<S: Sends, R: Receives> Tester<S, R> {
     }
 }
 
-impl<S: Sends, R: Receives> Testbed for Tester<S, R> {
+impl<S: Sends, R: Receives + Send> Testbed for Tester<S, R> {
     type Error = TesterError;
 
     fn trial(&mut self, plan: TrialPlan) -> Result<Trial, TesterError> {
@@ -119,17 +128,15 @@ impl<S: Sends, R: Receives> Testbed for Tester<S, R> {
             self.receiving.show_itself(frame)?;
         }
         self.discard()?;
-        let mut sink = Sink::new(self.next_number);
-        let mut generator = Generator::new(plan, self.next_number, self.clock);
-        while generator.turn(&mut self.sending, &self.maker, self.clock)? {
-            sink.turn(&mut self.receiving, &self.maker, self.clock, |_| false)?;
-            if interrupted() {
-                return Err(TesterError::Interrupted);
-            }
-        }
-        self.next_number = generator.next_number();
-        let sent = generator.finish(self.clock);
-        self.drain(&mut sink, sent.sent_frames, plan.residual_ns)?;
+        let first_number = self.next_number;
+        let loops = Loops { maker: &self.maker, clock: self.clock, residual_ns: plan.residual_ns };
+        let sending = (&mut self.sending, Generator::new(plan, first_number, self.clock));
+        let receiving = (&mut self.receiving, Sink::new(first_number));
+        let (sent, sink) = match self.sink_cpu {
+            None => loops.together(sending, receiving)?,
+            Some(cpu) => loops.apart(sending, receiving, cpu)?,
+        };
+        self.next_number += sent.sent_frames;
         let trial = sink.finish(sent);
         let (received_frames, duplicated_frames) = (trial.received_frames, trial.duplicated_frames);
         if duplicated_frames > LOOP_FRAMES_LEAST.max(LOOP_FACTOR * received_frames) {
@@ -150,7 +157,7 @@ pub trait AnyTester: Testbed<Error = TesterError> + std::fmt::Debug {
     fn describe(&self) -> [String; 2];
 }
 
-impl<S: Sends + std::fmt::Debug, R: Receives + std::fmt::Debug> AnyTester for Tester<S, R> {
+impl<S: Sends + std::fmt::Debug, R: Receives + Send + std::fmt::Debug> AnyTester for Tester<S, R> {
     fn describe(&self) -> [String; 2] {
         [self.sending.in_words(), self.receiving.in_words()]
     }

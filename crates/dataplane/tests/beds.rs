@@ -17,7 +17,7 @@ fn plan(topology: Topology, device: Option<&str>, tester_is_xdp: bool) -> BedPla
     // Asked once: the thread that makes trials is pinned.
     static CPUS: OnceLock<Vec<u32>> = OnceLock::new();
     let cpus = CPUS.get_or_init(allowed_cpus);
-    let cpus = Cpus { tester: cpus[0], device: cpus[cpus.len() - 1], second_device: cpus[cpus.len() - 1] };
+    let cpus = Cpus { tester: cpus[0], sink: None, device: cpus[cpus.len() - 1], second_device: cpus[cpus.len() - 1] };
     BedPlan {
         topology,
         device: device.map(|name| name.parse().unwrap()),
@@ -69,6 +69,13 @@ fn wire_alone_carries_what_is_offered() {
     for is_xdp in [true, false] {
         arrives(&plan(Topology::PortPort, None, is_xdp));
     }
+}
+
+#[test]
+fn sink_on_a_cpu_of_its_own_takes_what_is_offered() {
+    let _alone = alone();
+    let plan = plan(Topology::PortPort, None, true);
+    arrives(&BedPlan { cpus: Cpus { sink: Some(plan.cpus.device), ..plan.cpus }, ..plan });
 }
 
 #[test]
@@ -128,8 +135,9 @@ fn beds_at_full_rate() {
     let _alone = alone();
     let ids = DeviceId::all();
     let wire = plan(Topology::PortPort, None, true);
+    let apart = BedPlan { cpus: Cpus { sink: Some(wire.cpus.device), ..wire.cpus }, ..wire };
     let kernels = ids.iter().map(|id| plan(Topology::PortHostPort, Some(&id.to_string()), true));
-    for plan in std::iter::once(wire).chain(kernels) {
+    for plan in [wire, apart].into_iter().chain(kernels) {
         let traffic = traffic(&plan, Family::V4);
         let Some(mut bed) = made_or_skip(Bed::lay(&plan, &traffic, Clock::calibrate())) else { return };
         let trial = bed.trial(TrialPlan::steady(f64::INFINITY, 500_000_000, 100_000_000)).unwrap();

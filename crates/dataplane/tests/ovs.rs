@@ -35,7 +35,7 @@ fn alone() -> MutexGuard<'static, ()> {
 fn cpus() -> Cpus {
     static CPUS: OnceLock<Vec<u32>> = OnceLock::new();
     let cpus = CPUS.get_or_init(allowed_cpus);
-    Cpus { tester: cpus[0], device: cpus[cpus.len() - 1], second_device: cpus[cpus.len() - 1] }
+    Cpus { tester: cpus[0], sink: None, device: cpus[cpus.len() - 1], second_device: cpus[cpus.len() - 1] }
 }
 
 fn lay(device: &str, tester_is_xdp: bool, family: Family) -> Result<Bed, BedError> {

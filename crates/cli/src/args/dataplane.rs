@@ -79,6 +79,9 @@ pub struct GenerateArgs {
     /// CPU to spin on
     #[arg(long, value_name = "CPU")]
     pub cpu: Option<u32>,
+    /// With --sink: CPU for the sink, which takes turns with the generator otherwise
+    #[arg(long, value_name = "CPU", requires = "sink")]
+    pub sink_cpu: Option<u32>,
     /// Print no line a second on standard error
     #[arg(long)]
     pub quiet: bool,

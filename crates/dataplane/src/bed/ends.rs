@@ -87,10 +87,11 @@ impl Ends<'_> {
     fn tester<S, R>(&self, sending: S, receiving: R) -> Result<Box<dyn AnyTester>, BedError>
     where
         S: Sends + std::fmt::Debug + 'static,
-        R: Receives + std::fmt::Debug + 'static,
+        R: Receives + Send + std::fmt::Debug + 'static,
     {
         let sink = MacAddress(self.sink.mac);
-        Ok(Box::new(Tester::new(sending, receiving, self.traffic, self.hops, sink, self.clock)?))
+        let tester = Tester::new(sending, receiving, self.traffic, self.hops, sink, self.clock)?;
+        Ok(Box::new(tester.with_sink_on(self.plan.cpus.sink)))
     }
 
     fn sending_host(&self) -> Result<HostSocket, BedError> {

@@ -123,7 +123,7 @@ fn parts(bed: &Bed, device: String, plan: &BedPlan) -> Vec<Part> {
     for (((detail, interfaces), place), cpu) in bed.devices().into_iter().zip(places).zip(cpus) {
         parts.push(part(&device, place, detail, interfaces.to_vec(), cpu));
     }
-    parts.push(part("sink", "tester", receiving, vec![exit], plan.cpus.tester));
+    parts.push(part("sink", "tester", receiving, vec![exit], plan.cpus.sink.unwrap_or(plan.cpus.tester)));
     parts
 }
 

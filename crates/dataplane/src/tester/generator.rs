@@ -29,6 +29,7 @@ pub fn learning_frame(sink: MacAddress, generator: MacAddress) -> Vec<u8> {
 /// A trial's sending half.
 #[derive(Debug)]
 pub(super) struct Generator {
+    plan: TrialPlan,
     /// `None`: as fast as it goes.
     schedule: Option<Schedule>,
     began_ticks: u64,
@@ -49,6 +50,7 @@ impl Generator {
             Schedule::new(&load, began_ticks, clock.hz())
         });
         Generator {
+            plan,
             schedule,
             began_ticks,
             ends_ticks: began_ticks + clock.ticks(plan.duration_ns),
@@ -57,6 +59,11 @@ impl Generator {
             left_frames: plan.frames,
             now_ticks: began_ticks,
         }
+    }
+
+    /// Begins now and not when it was made.
+    pub(super) fn begin(&mut self, clock: Clock) {
+        *self = Generator::new(self.plan, self.next_number, clock);
     }
 
     pub(super) const fn next_number(&self) -> u64 {

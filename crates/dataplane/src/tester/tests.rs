@@ -55,7 +55,7 @@ impl<D: FnMut(&[u8]) -> usize> Port for BehindDevice<D> {
 }
 
 /// Runs a trial through a device that has each frame and says how often it forwards it.
-fn through(plan: TrialPlan, device: impl FnMut(&[u8]) -> usize) -> Result<Trial, TesterError> {
+fn through(plan: TrialPlan, device: impl FnMut(&[u8]) -> usize + Send) -> Result<Trial, TesterError> {
     let ((sending, entry), (exit, sink)) = (memory_pair(1024), memory_pair(1 << 15));
     let traffic = Traffic {
         family: Family::V4,

@@ -33,7 +33,7 @@ pub fn run(args: &GenerateArgs) -> Outcome {
     outcome.and_then(|()| if interrupted() { Err(Failure::silent(INTERRUPTED)) } else { Ok(()) })
 }
 
-fn send<P: Port>(
+fn send<P: Port + Send>(
     args: &GenerateArgs,
     traffic: &Traffic,
     open: impl Fn(&str, Side, Taken) -> Result<P, Failure>,
@@ -50,7 +50,8 @@ fn send<P: Port>(
         return output::print(&text::sent(&sent.map_err(tester_failure)?));
     };
     let receiving = open(interface, Side::Far, Taken::TestTraffic)?;
-    let mut tester = Tester::new(port, receiving, traffic, hops, sink, clock).map_err(tester_failure)?;
+    let tester = Tester::new(port, receiving, traffic, hops, sink, clock).map_err(tester_failure)?;
+    let mut tester = tester.with_sink_on(args.sink_cpu);
     let trial = tester.trial(plan).map_err(tester_failure)?;
     output::print(&(text::sent(&trial) + &text::received(&trial)))
 }

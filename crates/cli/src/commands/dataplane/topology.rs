@@ -43,7 +43,13 @@ pub fn run(args: &DataplaneArgs) -> Outcome {
     let (tester, device) = (cpus.initiator, cpus.responder);
     let is_free = |cpu: &u32| ![tester, device].contains(cpu);
     let second_device = args.second_cpu.or_else(|| allowed_cpus().into_iter().find(is_free)).unwrap_or(device);
-    let cpus = Cpus { tester, device, second_device };
+    // Without a device the second CPU is free for the sink; else one that nobody has.
+    let is_used = |cpu: &u32| [tester, device].contains(cpu) || args.dual && *cpu == second_device;
+    let sink = match args.topology.has_device() {
+        false => Some(device).filter(|cpu| *cpu != tester),
+        true => allowed_cpus().into_iter().find(|cpu| !is_used(cpu)),
+    };
+    let cpus = Cpus { tester, sink, device, second_device };
     if args.dual && !args.topology.has_device() {
         return Err(anyhow!("{} has no device in the middle; leave out --dual", args.topology)).or_exit(USAGE);
     }
@@ -163,7 +169,7 @@ fn record(experiment: &Experiment, started_at: String, cpus: Cpus, results: Resu
 }
 
 fn shared_cpu(experiment: &Experiment, cpus: Cpus) -> Option<Warning> {
-    let Cpus { tester, device, second_device } = cpus;
+    let Cpus { tester, device, second_device, .. } = cpus;
     let shared = match () {
         () if !experiment.topology.has_device() => None,
         () if tester == device => Some(("generator, sink and device", device)),

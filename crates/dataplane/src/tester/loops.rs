@@ -1,0 +1,102 @@
+//! How generator and sink share CPUs: one loop for both, or a thread for each.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use nearwire_sys::affinity::pin_current_thread;
+use nearwire_sys::tsc::Clock;
+use nearwire_sys::usage::interrupted;
+
+use super::generator::Generator;
+use super::sink::Sink;
+use super::{Receives, Sends, TesterError};
+use crate::traffic::FrameMaker;
+use crate::trial::Trial;
+
+/// Not known yet.
+const UNKNOWN: u64 = u64::MAX;
+
+/// What both loops work with.
+pub(super) struct Loops<'a> {
+    pub(super) maker: &'a FrameMaker,
+    pub(super) clock: Clock,
+    /// How long frames are waited for that are still on their way.
+    pub(super) residual_ns: u64,
+}
+
+impl Loops<'_> {
+    /// Generator and sink take turns on this thread: what was sent, and the sink.
+    pub(super) fn together(
+        &self,
+        (sending, mut generator): (&mut impl Sends, Generator),
+        (receiving, mut sink): (&mut impl Receives, Sink),
+    ) -> Result<(Trial, Sink), TesterError> {
+        while generator.turn(sending, self.maker, self.clock)? {
+            sink.turn(receiving, self.maker, self.clock, |_| false)?;
+            not_interrupted()?;
+        }
+        let sent = generator.finish(self.clock);
+        let sent_frames = sent.sent_frames;
+        self.take_all(receiving, &mut sink, || Some(sent_frames))?;
+        Ok((sent, sink))
+    }
+
+    /// The generator on this thread, the sink on another one on this CPU.
+    pub(super) fn apart(
+        &self,
+        (sending, mut generator): (&mut impl Sends, Generator),
+        (receiving, mut sink): (&mut (impl Receives + Send), Sink),
+        sink_cpu: u32,
+    ) -> Result<(Trial, Sink), TesterError> {
+        let (sent_frames, takes) = (AtomicU64::new(UNKNOWN), AtomicBool::new(false));
+        std::thread::scope(|scope| {
+            let taking = scope.spawn(|| {
+                let failed = |errno: rustix::io::Errno| TesterError::Pin { cpu: sink_cpu, source: errno.into() };
+                let pinned = pin_current_thread(sink_cpu).map_err(failed);
+                takes.store(true, Ordering::Release);
+                pinned?;
+                let sent = || Some(sent_frames.load(Ordering::Acquire)).filter(|sent| *sent != UNKNOWN);
+                self.take_all(receiving, &mut sink, sent).map(|()| sink)
+            });
+            while !takes.load(Ordering::Acquire) {
+                std::hint::spin_loop();
+            }
+            generator.begin(self.clock);
+            let outcome = self.send_all(sending, &mut generator);
+            let sent = generator.finish(self.clock);
+            sent_frames.store(sent.sent_frames, Ordering::Release);
+            let taken = taking.join().map_err(|_| TesterError::SinkFailed)?;
+            outcome.and(Ok((sent, taken?)))
+        })
+    }
+
+    fn send_all(&self, sending: &mut impl Sends, generator: &mut Generator) -> Result<(), TesterError> {
+        while generator.turn(sending, self.maker, self.clock)? {
+            not_interrupted()?;
+        }
+        Ok(())
+    }
+
+    /// Takes what comes until it is known how many frames were sent, and then for the residual time or until all came.
+    fn take_all(
+        &self,
+        receiving: &mut impl Receives,
+        sink: &mut Sink,
+        sent_frames: impl Fn() -> Option<u64>,
+    ) -> Result<(), TesterError> {
+        let mut ends_ticks = None;
+        loop {
+            sink.turn(receiving, self.maker, self.clock, |_| false)?;
+            not_interrupted()?;
+            let Some(sent) = sent_frames() else { continue };
+            let now_ticks = self.clock.now_ticks();
+            let ends_ticks = *ends_ticks.get_or_insert(now_ticks + self.clock.ticks(self.residual_ns));
+            if sink.trial().received_frames >= sent || now_ticks >= ends_ticks {
+                return Ok(());
+            }
+        }
+    }
+}
+
+fn not_interrupted() -> Result<(), TesterError> {
+    if interrupted() { Err(TesterError::Interrupted) } else { Ok(()) }
+}
