@@ -7,6 +7,7 @@
 mod accelerated;
 mod command;
 mod contenders;
+mod dataplane;
 mod load;
 mod neighbours;
 mod one_way;
@@ -61,6 +62,7 @@ fn main() -> ExitCode {
     let is_waiting = words.first() == Some(&waiting::NAME);
     let is_tune = words.first() == Some(&tune::NAME);
     let is_load = words.first() == Some(&load::NAME);
+    let is_dataplane = words.first() == Some(&dataplane::NAME);
     let only = chosen().next();
     // What runs the command first: it inherits the CPUs of this thread, which `measure` pins.
     let command = || only.map_or_else(command::judge, |_| Ok(true));
@@ -69,12 +71,15 @@ fn main() -> ExitCode {
         if is_tune || only.is_none() {
             met &= tune::judge()?;
         }
-        if !is_waiting && !is_tune && !is_load {
+        if !is_waiting && !is_tune && !is_load && !is_dataplane {
             met &= command()?;
             met &= verdicts::judge(&measure(only)?, only.is_some())?;
         }
         if is_load || only.is_none() {
             met &= load::judge()?;
+        }
+        if is_dataplane || only.is_none() {
+            met &= dataplane::judge()?;
         }
         if is_waiting || only.is_none() {
             met &= waiting::judge(words.get(1..).unwrap_or_default())?;
