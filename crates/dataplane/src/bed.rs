@@ -60,14 +60,6 @@ pub enum BedError {
     /// The traffic.
     #[error(transparent)]
     Tester(#[from] TesterError),
-    /// A host's end sends one untagged flow.
-    #[error(
-        "{topology} has a program on a host, which sends or takes one flow without a VLAN tag; leave out --flows and --vlan"
-    )]
-    HostTraffic {
-        /// The topology.
-        topology: Topology,
-    },
     /// A host's socket could not be made.
     #[error("open the socket of a host at {address}: {source}")]
     HostSocket {

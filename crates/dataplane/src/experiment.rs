@@ -8,13 +8,17 @@ mod methods;
 
 use nearwire_report::dataplane::record::{self, Cell};
 use nearwire_sys::tsc::Clock;
+use nearwire_wire::ethernet::{TAG_BYTES, UNTAGGED_HEADER_BYTES};
 
 use crate::bed::Cpus;
 use crate::device::DeviceId;
 use crate::search::mlr;
-use crate::topology::Topology;
-use crate::traffic::{Family, Flows, Sizes};
+use crate::topology::{End, Topology};
+use crate::traffic::{Family, Flows, Sizes, least_frame_bytes};
 pub use methods::{Goal, Rfc2544Times};
+
+/// In front of what an MTU counts.
+const HEADER_BYTES: u32 = UNTAGGED_HEADER_BYTES as u32;
 
 /// What is measured.
 #[derive(Debug, Clone, PartialEq)]
@@ -65,6 +69,38 @@ pub enum Method {
     Rfc2544(Rfc2544Times),
 }
 
+/// Why an experiment cannot be made, whatever the host.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum CheckError {
+    /// A host's end sends one untagged flow.
+    #[error(
+        "{topology} has a program on a host, which sends or takes one flow without a VLAN tag; leave out --flows and --vlan"
+    )]
+    HostTraffic {
+        /// The topology.
+        topology: Topology,
+    },
+    /// Frames that have no room for their number.
+    #[error(
+        "frames of {found_bytes} bytes are too short for this traffic, which needs {least_bytes} bytes without FCS"
+    )]
+    TooShort {
+        /// The shortest that was asked for.
+        found_bytes: u32,
+        /// What headers, number and time take.
+        least_bytes: u32,
+    },
+    /// Frames that the cables do not carry.
+    #[error("frames of {found_bytes} bytes do not fit an MTU of {mtu_bytes}; give a larger --mtu (up to 9000)")]
+    TooLong {
+        /// The longest that was asked for.
+        found_bytes: u32,
+        /// The MTU.
+        mtu_bytes: u32,
+    },
+}
+
 /// Hears how far an experiment is.
 pub trait Observer {
     /// A cell begins: `nth` of `of`, from 1.
@@ -81,6 +117,26 @@ pub struct Results {
 }
 
 impl Experiment {
+    /// Whether it can be made.
+    ///
+    /// # Errors
+    /// What contradicts what.
+    pub fn check(&self) -> Result<(), CheckError> {
+        let is_plain = self.flows == Flows::ONE && self.vlan.is_none();
+        if self.topology.ends().contains(&End::Host) && !is_plain {
+            return Err(CheckError::HostTraffic { topology: self.topology });
+        }
+        let least_bytes = least_frame_bytes(self.family, self.vlan.is_some());
+        let most_bytes = self.mtu_bytes + HEADER_BYTES + if self.vlan.is_some() { TAG_BYTES as u32 } else { 0 };
+        self.sizes.iter().try_for_each(|sizes| match (sizes.least_bytes(), sizes.most_bytes()) {
+            (found_bytes, _) if found_bytes < least_bytes => Err(CheckError::TooShort { found_bytes, least_bytes }),
+            (_, found_bytes) if found_bytes > most_bytes => {
+                Err(CheckError::TooLong { found_bytes, mtu_bytes: self.mtu_bytes })
+            }
+            _ => Ok(()),
+        })
+    }
+
     /// Measures every cell. A cell that fails says why and does not stop the others.
     pub fn run(&self, clock: Clock, observer: &mut impl Observer) -> Results {
         let devices: Vec<Option<DeviceId>> = match self.topology.has_device() {

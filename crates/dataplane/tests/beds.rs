@@ -119,17 +119,6 @@ fn two_devices_one_after_the_other_carry_what_is_offered() {
 }
 
 #[test]
-fn host_is_refused_traffic_that_a_socket_does_not_send() {
-    let plan = plan(Topology::HostHost, Some("l2/kernel"), true);
-    let flows = Traffic { flows: Flows::new(2).unwrap(), ..traffic(&plan, Family::V4) };
-    let tagged = Traffic { vlan: Some(7), ..traffic(&plan, Family::V4) };
-    for traffic in [flows, tagged] {
-        let Err(error) = Bed::lay(&plan, &traffic, Clock::calibrate()) else { panic!("{traffic:?}") };
-        assert!(error.to_string().contains("--flows"), "{error}");
-    }
-}
-
-#[test]
 #[ignore = "a measurement: prints what beds carry"]
 fn beds_at_full_rate() {
     let _alone = alone();

@@ -13,6 +13,7 @@ mod capture_process;
 #[path = "../common/mod.rs"]
 mod common;
 mod connections;
+mod dataplane;
 mod dry_run;
 mod inherited;
 mod jumbo;

@@ -13,7 +13,7 @@ use crate::device::DeviceId;
 use crate::ports::{Taken, open_packet, open_xdp};
 use crate::tester::{AnyTester, HostSocket, Receives, Sends, Tester, TesterError};
 use crate::topology::End;
-use crate::traffic::{DESTINATION_PORT, Flows, FrameMaker, Hops, SOURCE_PORT, Traffic};
+use crate::traffic::{DESTINATION_PORT, FrameMaker, Hops, SOURCE_PORT, Traffic};
 
 /// What is known of both ends.
 struct Ends<'a> {
@@ -45,7 +45,6 @@ pub(super) fn open(
     let back = if to_router { last.near.mac } else { generator.mac };
     let hops = Hops { source: MacAddress(generator.mac), destination: MacAddress(destination) };
     let ends = Ends { plan, traffic, clock, generator, sink, hops, back };
-    ends.check()?;
     match (plan.topology.ends()[0], plan.tester_is_xdp) {
         (End::Host, _) => ends.with_sending(ends.sending_host()?),
         (End::Port, true) => {
@@ -60,15 +59,6 @@ pub(super) fn open(
 }
 
 impl Ends<'_> {
-    fn check(&self) -> Result<(), BedError> {
-        let has_host = self.plan.topology.ends().contains(&End::Host);
-        let is_plain = self.traffic.flows == Flows::ONE && self.traffic.vlan.is_none();
-        if has_host && !is_plain {
-            return Err(BedError::HostTraffic { topology: self.plan.topology });
-        }
-        Ok(())
-    }
-
     fn with_sending<S: Sends + std::fmt::Debug + 'static>(&self, sending: S) -> Result<Box<dyn AnyTester>, BedError> {
         let sink = self.sink;
         match (self.plan.topology.ends()[1], self.plan.tester_is_xdp) {

@@ -57,6 +57,7 @@ pub fn run(args: &DataplaneArgs) -> Outcome {
     notes.note(choice.as_deref());
     let started_at = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
     let experiment = experiment(args, cpus)?;
+    experiment.check().or_exit(USAGE)?;
     let results = experiment.run(Clock::calibrate(), &mut notes);
     let record = record(&experiment, started_at, cpus, results);
     show(args, &record)?;
