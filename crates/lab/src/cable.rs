@@ -11,9 +11,9 @@ use crate::netlink::Netlink;
 use crate::{LabError, Namespace};
 
 /// Prefix length of the IPv4 addresses on a cable, in bits.
-const IPV4_PREFIX_BITS: u8 = 24;
+pub(crate) const IPV4_PREFIX_BITS: u8 = 24;
 /// Prefix length of the IPv6 addresses on a cable, in bits.
-const IPV6_PREFIX_BITS: u8 = 64;
+pub(crate) const IPV6_PREFIX_BITS: u8 = 64;
 /// How long to wait between two looks at something that the kernel is about to finish.
 const LOOK_INTERVAL: Duration = Duration::from_micros(100);
 /// Hardware takes seconds to find its link partner: look less and less often, up to this.
@@ -42,6 +42,15 @@ pub struct CableEnd {
     pub driver: String,
     /// Queues in each direction: the lesser of transmit and receive queues.
     pub queues: u32,
+}
+
+impl CableEnd {
+    /// Its IPv4 address and, where it is usable, its IPv6 address, each with the bits of its prefix.
+    #[must_use]
+    pub fn addresses(&self) -> Vec<(IpAddr, u8)> {
+        let ipv6 = self.ipv6_usable.then_some((self.ipv6.into(), IPV6_PREFIX_BITS));
+        std::iter::once((self.ipv4.into(), IPV4_PREFIX_BITS)).chain(ipv6).collect()
+    }
 }
 
 /// Two ends that face each other.
