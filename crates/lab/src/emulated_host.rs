@@ -34,6 +34,7 @@ pub use system::HostSystem;
 
 use arguments::{Files, arguments};
 use channel::{Channel, NoAnswer};
+pub use machine::HostPlace;
 use machine::Machine;
 use memory_file::MemoryFile;
 use system::{empty_disk, prepare};
@@ -59,15 +60,6 @@ pub struct EmulatedHost {
     boot_time: Duration,
     place: HostPlace,
     has_kvm: bool,
-}
-
-/// Where the process is that emulates a host.
-#[derive(Debug, Clone, Default)]
-pub struct HostPlace {
-    /// The network namespace in which it makes its tap devices. `None`: an anonymous one where it needs any.
-    pub namespace: Option<Namespace>,
-    /// The CPU that all its threads run on. `None`: any.
-    pub cpu: Option<u32>,
 }
 
 #[derive(Debug)]

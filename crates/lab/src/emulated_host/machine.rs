@@ -11,9 +11,19 @@ use nearwire_sys::affinity::pin_current_thread;
 use rustix::fd::OwnedFd;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
+use super::EmulatedHostError;
 use super::memory_file::MemoryFile;
 use super::system::{prepare, program};
-use super::{EmulatedHostError, HostPlace};
+use crate::Namespace;
+
+/// Where the process is that emulates a host.
+#[derive(Debug, Clone, Default)]
+pub struct HostPlace {
+    /// The network namespace in which it makes its tap devices. `None`: an anonymous one where it needs any.
+    pub namespace: Option<Namespace>,
+    /// The CPU that all its threads run on. `None`: any.
+    pub cpu: Option<u32>,
+}
 
 /// A running QEMU.
 ///
