@@ -12,7 +12,7 @@ use crate::device::{DeviceError, DeviceId, Place, RunningDevice};
 use crate::function::Drops;
 use crate::ports::{Taken, open_packet, open_xdp};
 use crate::tester::{Tester, TesterError};
-use crate::topology::Topology;
+use crate::topology::{Topology, WrongDevice};
 use crate::traffic::{Hops, Traffic};
 use crate::trial::{Testbed, Trial, TrialPlan};
 
@@ -53,6 +53,9 @@ pub enum BedError {
     /// The device.
     #[error(transparent)]
     Device(#[from] DeviceError),
+    /// The topology has no place for the device.
+    #[error(transparent)]
+    WrongDevice(#[from] WrongDevice),
     /// The traffic.
     #[error(transparent)]
     Tester(#[from] TesterError),
@@ -86,6 +89,7 @@ impl Bed {
     /// # Errors
     /// What a part said that could not be made.
     pub fn lay(plan: &BedPlan, traffic: &Traffic, clock: Clock) -> Result<Bed, BedError> {
+        plan.device.map_or(Ok(()), |device| plan.topology.check(device))?;
         let options = VirtualCableOptions { mtu_bytes: plan.mtu_bytes, ..VirtualCableOptions::default() };
         let chain = VirtualChain::lay(plan.topology.links(), options)?;
         let device = match (plan.device, chain.links()) {

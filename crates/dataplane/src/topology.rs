@@ -3,6 +3,8 @@
 use std::fmt;
 use std::str::FromStr;
 
+use crate::device::DeviceId;
+
 /// A topology with one device under test.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Topology {
@@ -10,10 +12,12 @@ pub enum Topology {
     PortPort,
     /// Frames pass a function in the host.
     PortHostPort,
+    /// Frames pass a guest with two NICs, each joined to its cable by a bridge of the host.
+    PortVmPort,
 }
 
 /// Every topology.
-pub const TOPOLOGIES: [Topology; 2] = [Topology::PortPort, Topology::PortHostPort];
+pub const TOPOLOGIES: [Topology; 3] = [Topology::PortPort, Topology::PortHostPort, Topology::PortVmPort];
 
 impl Topology {
     /// As on the command line and in records.
@@ -22,6 +26,7 @@ impl Topology {
         match self {
             Topology::PortPort => "port-port",
             Topology::PortHostPort => "port-host-port",
+            Topology::PortVmPort => "port-vm-port",
         }
     }
 
@@ -30,7 +35,7 @@ impl Topology {
     pub const fn links(self) -> u32 {
         match self {
             Topology::PortPort => 1,
-            Topology::PortHostPort => 2,
+            Topology::PortHostPort | Topology::PortVmPort => 2,
         }
     }
 
@@ -39,6 +44,39 @@ impl Topology {
     pub const fn has_device(self) -> bool {
         self.links() > 1
     }
+
+    /// Whether a device can be in the middle of it.
+    ///
+    /// # Errors
+    /// [`WrongDevice`]: a guest where none belongs, or none where one belongs.
+    pub fn check(self, device: DeviceId) -> Result<(), WrongDevice> {
+        let is_right = match self {
+            Topology::PortPort => true,
+            Topology::PortHostPort => !device.engine.is_guest(),
+            Topology::PortVmPort => device.engine.is_guest(),
+        };
+        if is_right { Ok(()) } else { Err(WrongDevice { topology: self, device }) }
+    }
+
+    /// Devices that can be in the middle of it.
+    #[must_use]
+    pub fn devices(self) -> Vec<DeviceId> {
+        DeviceId::all().into_iter().filter(|device| self.has_device() && self.check(*device).is_ok()).collect()
+    }
+}
+
+/// A device that a topology has no place for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("{device} does not belong in {topology}, which is measured with one of {}", names(.topology.devices()))]
+pub struct WrongDevice {
+    /// The topology.
+    pub topology: Topology,
+    /// The device.
+    pub device: DeviceId,
+}
+
+fn names(devices: Vec<DeviceId>) -> String {
+    devices.iter().map(DeviceId::to_string).collect::<Vec<_>>().join(", ")
 }
 
 impl fmt::Display for Topology {
@@ -61,5 +99,29 @@ impl FromStr for Topology {
     fn from_str(text: &str) -> Result<Topology, UnknownTopology> {
         let topology = TOPOLOGIES.into_iter().find(|topology| topology.name() == text);
         topology.ok_or_else(|| UnknownTopology { found: text.to_owned() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn guests_belong_in_the_topology_with_a_guest_alone() {
+        let [host, guest] = ["l2/kernel", "l2/guest-kernel"].map(|name| name.parse::<DeviceId>().unwrap());
+        assert_eq!((Topology::PortHostPort.check(host), Topology::PortVmPort.check(guest)), (Ok(()), Ok(())));
+        let error = Topology::PortHostPort.check(guest).unwrap_err().to_string();
+        assert!(
+            error.contains("l2/guest-kernel does not belong in port-host-port") && error.contains("l2/ovs"),
+            "{error}"
+        );
+        let error = Topology::PortVmPort.check(host).unwrap_err().to_string();
+        assert!(
+            error.ends_with(
+                "io/guest-xdp, io/guest-packet, l2/guest-kernel, l2/guest-xdp, l2/guest-packet, \
+            l3/guest-kernel, l3/guest-xdp, l3/guest-packet"
+            ),
+            "{error}"
+        );
     }
 }

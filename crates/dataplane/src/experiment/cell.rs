@@ -6,7 +6,8 @@ use nearwire_sys::tsc::Clock;
 use super::methods::{self, Found, PAUSES};
 use super::{Experiment, Method, limits};
 use crate::bed::{Bed, BedError, BedPlan};
-use crate::device::DeviceId;
+use crate::device::guest::{HostBridge, RunningGuest};
+use crate::device::{DeviceId, RunningDevice};
 use crate::function::Drops;
 use crate::search::SearchError;
 use crate::tester::TesterError;
@@ -114,9 +115,18 @@ fn parts(bed: &Bed, device: String, plan: &BedPlan) -> Vec<Part> {
     let [sending, receiving] = bed.describe();
     let [entry, exit] = bed.interfaces();
     let mut parts = vec![part("generator", "tester", sending, vec![entry], plan.cpus.tester)];
+    // What the host of a guest does for it.
+    let bridges = bed.running_device().and_then(RunningDevice::guest).map(RunningGuest::bridges);
+    let bridge = |at: usize| {
+        let bridge: &HostBridge = &bridges?[at];
+        let detail = format!("bridge {} of the host's kernel", bridge.name);
+        Some(part("host bridge", "device under test", detail, bridge.joins.to_vec(), plan.cpus.device))
+    };
+    parts.extend(bridge(0));
     if let Some((detail, interfaces)) = bed.device() {
         parts.push(part(&device, "device under test", detail, interfaces.to_vec(), plan.cpus.device));
     }
+    parts.extend(bridge(1));
     parts.push(part("sink", "tester", receiving, vec![exit], plan.cpus.tester));
     parts
 }
