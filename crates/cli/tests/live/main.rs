@@ -14,6 +14,7 @@ mod capture_process;
 mod common;
 mod connections;
 mod dry_run;
+mod forward;
 mod inherited;
 mod jumbo;
 mod kills;
@@ -35,7 +36,7 @@ mod users;
 use nearwire_lab::emulated_host::{HostHardware, OwnTests, StockKernel};
 
 /// What the kernel has a part in, and not the words of refusals. Each takes seconds in emulation.
-const TESTS: [&str; 22] = [
+const TESTS: [&str; 23] = [
     "bench::every_named_path",
     "capture::datagrams_captured",
     "capture::frames_beyond_the_ring",
@@ -46,6 +47,7 @@ const TESTS: [&str; 22] = [
     "connections::link_down",
     "connections::program_killed",
     "dry_run::",
+    "forward::frames_of_a_generator",
     "jumbo::datagrams_of_accelerated",
     "jumbo::kernel_without",
     "stations::sink_without_settings",

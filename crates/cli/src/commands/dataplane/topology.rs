@@ -4,8 +4,11 @@ use std::time::SystemTime;
 
 use anyhow::anyhow;
 use nearwire_dataplane::bed::Cpus;
+use nearwire_dataplane::device::{DeviceId, Engine};
 use nearwire_dataplane::experiment::{Experiment, Goal, Method, Observer, Results, Rfc2544Times};
+use nearwire_dataplane::function::FunctionKind;
 use nearwire_dataplane::search::{Pauses, mlr};
+use nearwire_dataplane::topology::Topology;
 use nearwire_dataplane::traffic::{Family, Flows, Sizes, least_frame_bytes};
 use nearwire_report::dataplane::record::{DataplaneRecord, SCHEMA, SCHEMA_VERSION};
 use nearwire_report::ensure_writable;
@@ -29,6 +32,7 @@ const TRIALS_MOST: usize = 2000;
 const TIME_MOST_NS: u64 = 300_000_000_000;
 
 pub fn run(args: &DataplaneArgs) -> Outcome {
+    let devices = devices(args)?;
     for file in args.json.iter().chain(&args.report) {
         ensure_writable(file).or_exit(USAGE)?;
     }
@@ -41,7 +45,7 @@ pub fn run(args: &DataplaneArgs) -> Outcome {
     let mut notes = Notes { quiet: args.quiet };
     notes.note(choice.as_deref());
     let started_at = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
-    let experiment = experiment(args, cpus)?;
+    let experiment = experiment(args, devices, cpus)?;
     let results = experiment.run(Clock::calibrate(), &mut notes);
     let record = record(&experiment, started_at, cpus, results);
     show(args, &record)?;
@@ -74,7 +78,22 @@ impl Observer for Notes {
     }
 }
 
-fn experiment(args: &DataplaneArgs, cpus: Cpus) -> Result<Experiment, Failure> {
+/// Those that were given, if the topology has a place for each, or its bridges.
+fn devices(args: &DataplaneArgs) -> Result<Vec<DeviceId>, Failure> {
+    for device in &args.device {
+        args.topology.check(*device).or_exit(USAGE)?;
+    }
+    if !args.device.is_empty() {
+        return Ok(args.device.clone());
+    }
+    let engines = match args.topology {
+        Topology::PortPort | Topology::PortHostPort => [Engine::Xdp, Engine::Kernel],
+        Topology::PortVmPort => [Engine::GuestXdp, Engine::GuestKernel],
+    };
+    Ok(engines.map(|engine| DeviceId { function: FunctionKind::L2, engine }).to_vec())
+}
+
+fn experiment(args: &DataplaneArgs, devices: Vec<DeviceId>, cpus: Cpus) -> Result<Experiment, Failure> {
     let family = family(&args.traffic);
     let trial_ns = args.trial.map(|trial| trial.as_nanos() as u64);
     let method = match args.method {
@@ -87,7 +106,7 @@ fn experiment(args: &DataplaneArgs, cpus: Cpus) -> Result<Experiment, Failure> {
     };
     Ok(Experiment {
         topology: args.topology,
-        devices: args.device.clone(),
+        devices,
         sizes: sizes(args, family)?,
         family,
         flows: Flows::try_from(args.traffic.flows).or_exit(USAGE)?,
