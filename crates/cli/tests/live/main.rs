@@ -15,6 +15,7 @@ mod common;
 mod connections;
 mod dry_run;
 mod forward;
+mod guests;
 mod inherited;
 mod jumbo;
 mod kills;
