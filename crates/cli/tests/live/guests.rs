@@ -51,6 +51,9 @@ fn record_of_a_guest_has_its_parts_and_says_what_ran_it() {
     assert_eq!(names, ["generator", "host bridge", "l2/guest-kernel", "host bridge", "sink"]);
     let detail = parts[2]["detail"].as_str().unwrap();
     assert!(detail.contains("(KVM)") || detail.contains("(emulated in software"), "{detail}");
+    let is_emulated = detail.contains("emulated");
+    let warned = record["warnings"].as_array().unwrap().iter().any(|warning| warning["code"] == "emulated-guest");
+    assert_eq!(warned, is_emulated, "{}", record["warnings"]);
     assert_eq!(parts[1]["interfaces"], serde_json::json!(["nw1", "nwtap0"]));
 }
 

@@ -22,6 +22,7 @@ use nearwire_lab::{CableEnd, EmulatedHost, LabError, give_away_addresses, join_b
 
 use super::{DeviceError, Place};
 use crate::function::{Drops, FunctionKind};
+pub use boot::EMULATED;
 use boot::{Booted, boot};
 pub use error::GuestError;
 pub use inside::Inside;

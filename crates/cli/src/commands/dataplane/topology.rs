@@ -4,6 +4,7 @@ use std::time::SystemTime;
 
 use anyhow::anyhow;
 use nearwire_dataplane::bed::Cpus;
+use nearwire_dataplane::device::guest::EMULATED;
 use nearwire_dataplane::device::{DeviceId, Engine};
 use nearwire_dataplane::experiment::{Experiment, Goal, Method, Observer, Results, Rfc2544Times};
 use nearwire_dataplane::function::FunctionKind;
@@ -153,6 +154,7 @@ fn mlr_search(args: &DataplaneArgs, trial_ns: u64) -> Method {
 }
 
 fn record(experiment: &Experiment, started_at: String, cpus: Cpus, results: Results) -> DataplaneRecord {
+    let warnings = shared_cpu(experiment, cpus).into_iter().chain(emulated_guest(&results)).collect();
     DataplaneRecord {
         schema: SCHEMA.to_owned(),
         schema_version: SCHEMA_VERSION,
@@ -166,7 +168,7 @@ fn record(experiment: &Experiment, started_at: String, cpus: Cpus, results: Resu
         goals: experiment.goals(),
         cells: results.cells,
         environment: environment::of_host(),
-        warnings: shared_cpu(experiment, cpus).into_iter().collect(),
+        warnings,
     }
 }
 
@@ -175,6 +177,15 @@ fn shared_cpu(experiment: &Experiment, cpus: Cpus) -> Option<Warning> {
         code: "shared-cpu".to_owned(),
         text: format!("generator, sink and device shared CPU {}: each waits for the others", cpus.device),
         advice: "give two CPUs with --cpus A,B".to_owned(),
+    })
+}
+
+fn emulated_guest(results: &Results) -> Option<Warning> {
+    let mut parts = results.cells.iter().flat_map(|cell| &cell.parts);
+    parts.any(|part| part.detail.contains(EMULATED)).then(|| Warning {
+        code: "emulated-guest".to_owned(),
+        text: "guests were emulated in software: they did what is told here, and how fast says nothing of a guest on a processor".to_owned(),
+        advice: "measure where /dev/kvm runs guests; each cell says why it did not here".to_owned(),
     })
 }
 

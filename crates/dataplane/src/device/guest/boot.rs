@@ -8,6 +8,8 @@ use nearwire_lab::emulated_host::{Accelerator, EmulatedHostError, HostHardware, 
 
 use super::GuestError;
 
+/// What a guest's description says where no processor runs its instructions, so that its speed says nothing.
+pub const EMULATED: &str = "emulated in software";
 /// A boot by KVM takes two seconds.
 const KVM_LIMIT: Duration = Duration::from_secs(30);
 
@@ -39,8 +41,8 @@ pub(super) fn boot(hardware: &HostHardware, system: &HostSystem, place: &HostPla
     let mut host = build(Accelerator::Software)?;
     host.power_on(SOONER)?;
     let by = match KVM_FAILURE.get() {
-        Some(why) => format!("emulated in software, as /dev/kvm runs no guest here: {why}"),
-        None => "emulated in software, as /dev/kvm cannot be opened".to_owned(),
+        Some(why) => format!("{EMULATED}, as /dev/kvm runs no guest here: {why}"),
+        None => format!("{EMULATED}, as /dev/kvm cannot be opened"),
     };
     Ok(Booted { host, by })
 }
