@@ -10,7 +10,7 @@ use nearwire_sys::tsc::Clock;
 use crate::device::{DeviceError, DeviceId, Place, RunningDevice};
 use crate::function::Drops;
 use crate::tester::{AnyTester, TesterError};
-use crate::topology::Topology;
+use crate::topology::{Topology, WrongDevice};
 use crate::traffic::Traffic;
 use crate::trial::{Testbed, Trial, TrialPlan};
 
@@ -57,6 +57,9 @@ pub enum BedError {
     /// The device.
     #[error(transparent)]
     Device(#[from] DeviceError),
+    /// The topology has no place for the device.
+    #[error(transparent)]
+    WrongDevice(#[from] WrongDevice),
     /// The traffic.
     #[error(transparent)]
     Tester(#[from] TesterError),
@@ -92,6 +95,7 @@ impl Bed {
     /// # Errors
     /// What a part said that could not be made.
     pub fn lay(plan: &BedPlan, traffic: &Traffic, clock: Clock) -> Result<Bed, BedError> {
+        plan.device.map_or(Ok(()), |device| plan.topology.check(device))?;
         let options = VirtualCableOptions { mtu_bytes: plan.mtu_bytes, ..VirtualCableOptions::default() };
         let links = plan.topology.links() + u32::from(plan.is_dual && plan.device.is_some());
         let chain = VirtualChain::lay(links, options)?;

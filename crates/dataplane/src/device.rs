@@ -1,6 +1,7 @@
 //! Devices under test: what a function is done by.
 
 mod forwarding;
+pub mod guest;
 mod kernel;
 pub mod ovs;
 
@@ -10,9 +11,10 @@ use std::str::FromStr;
 use nearwire_frames::PortError;
 use nearwire_lab::{CableEnd, LabError, receive_on_cpus};
 
-use crate::function::l3::RouterError;
+use crate::forwarder::FunctionError;
 use crate::function::{Drops, FunctionKind};
 pub use forwarding::RunningForwarder;
+use guest::{GuestError, Inside, RunningGuest};
 use ovs::{OpenVswitch, OvsError, OvsFlows, OvsPorts};
 
 /// What does it.
@@ -28,6 +30,30 @@ pub enum Engine {
     Ovs,
     /// Open vSwitch, with ports by AF_XDP.
     OvsAfxdp,
+    /// The kernel of a guest.
+    GuestKernel,
+    /// Our forwarder over AF_XDP in a guest.
+    GuestXdp,
+    /// Our forwarder over AF_PACKET in a guest.
+    GuestPacket,
+}
+
+impl Engine {
+    /// What does it inside a guest; `None` of an engine of the host.
+    const fn inside_guest(self) -> Option<Inside> {
+        match self {
+            Engine::GuestKernel => Some(Inside::Kernel),
+            Engine::GuestXdp => Some(Inside::Xdp),
+            Engine::GuestPacket => Some(Inside::Packet),
+            Engine::Xdp | Engine::Packet | Engine::Kernel | Engine::Ovs | Engine::OvsAfxdp => None,
+        }
+    }
+
+    /// Whether it runs in a guest.
+    #[must_use]
+    pub const fn is_guest(self) -> bool {
+        self.inside_guest().is_some()
+    }
 }
 
 /// A device by its name `function/engine`, as in `l2/xdp`.
@@ -40,12 +66,15 @@ pub struct DeviceId {
 }
 
 /// Names of engines.
-const ENGINES: [(Engine, &str); 5] = [
+const ENGINES: [(Engine, &str); 8] = [
     (Engine::Xdp, "xdp"),
     (Engine::Packet, "packet"),
     (Engine::Kernel, "kernel"),
     (Engine::Ovs, "ovs"),
     (Engine::OvsAfxdp, "ovs-afxdp"),
+    (Engine::GuestKernel, "guest-kernel"),
+    (Engine::GuestXdp, "guest-xdp"),
+    (Engine::GuestPacket, "guest-packet"),
 ];
 
 impl DeviceId {
@@ -58,11 +87,13 @@ impl DeviceId {
         ids.filter(|id| id.exists()).collect()
     }
 
-    /// The kernel has no function that only passes frames on. Open vSwitch has a flow for that, and switches.
+    /// The kernel has no function that only passes frames on. Open vSwitch has a flow for that, and switches. The bridges of a guest's host
+    /// would have swapped addresses on the wrong sides.
     const fn exists(self) -> bool {
         match self.engine {
             Engine::Xdp | Engine::Packet => true,
-            Engine::Kernel => matches!(self.function, FunctionKind::L2 | FunctionKind::L3),
+            Engine::GuestXdp | Engine::GuestPacket => !matches!(self.function, FunctionKind::MacSwap),
+            Engine::Kernel | Engine::GuestKernel => matches!(self.function, FunctionKind::L2 | FunctionKind::L3),
             Engine::Ovs | Engine::OvsAfxdp => matches!(self.function, FunctionKind::Io | FunctionKind::L2),
         }
     }
@@ -116,9 +147,12 @@ pub enum DeviceError {
     /// Open vSwitch.
     #[error(transparent)]
     Ovs(#[from] OvsError),
-    /// A router of ours.
+    /// A guest.
     #[error(transparent)]
-    Router(#[from] RouterError),
+    Guest(#[from] Box<GuestError>),
+    /// What a forwarder of ours does.
+    #[error(transparent)]
+    Function(#[from] FunctionError),
     /// The forwarder's thread.
     #[error("start a thread for the forwarder on CPU {cpu}: {source}")]
     Thread {
@@ -144,6 +178,8 @@ pub enum RunningDevice {
     Forwarder(RunningForwarder),
     /// Open vSwitch.
     OpenVswitch(Box<OpenVswitch>),
+    /// A guest with two NICs.
+    Guest(Box<RunningGuest>),
 }
 
 /// Where a device is to be.
@@ -165,6 +201,10 @@ impl RunningDevice {
     /// # Errors
     /// What could not be had.
     pub fn start(id: DeviceId, place: Place) -> Result<RunningDevice, DeviceError> {
+        if let Some(inside) = id.engine.inside_guest() {
+            let guest = RunningGuest::start(id.function, inside, place).map_err(Box::new)?;
+            return Ok(RunningDevice::Guest(Box::new(guest)));
+        }
         if id.is_router() {
             kernel::add_test_routes(place)?;
         }
@@ -179,6 +219,7 @@ impl RunningDevice {
             Engine::OvsAfxdp => {
                 Ok(RunningDevice::OpenVswitch(start_open_vswitch(id.function, OvsPorts::Afxdp, place)?))
             }
+            Engine::GuestKernel | Engine::GuestXdp | Engine::GuestPacket => unreachable!("guests were started above"),
         }
     }
 
@@ -187,7 +228,16 @@ impl RunningDevice {
     pub fn open_vswitch(&self) -> Option<&OpenVswitch> {
         match self {
             RunningDevice::OpenVswitch(switch) => Some(switch),
-            RunningDevice::Kernel | RunningDevice::Forwarder(_) => None,
+            RunningDevice::Kernel | RunningDevice::Forwarder(_) | RunningDevice::Guest(_) => None,
+        }
+    }
+
+    /// The guest, where it is the device.
+    #[must_use]
+    pub fn guest(&self) -> Option<&RunningGuest> {
+        match self {
+            RunningDevice::Guest(guest) => Some(guest),
+            RunningDevice::Kernel | RunningDevice::Forwarder(_) | RunningDevice::OpenVswitch(_) => None,
         }
     }
 
@@ -201,6 +251,7 @@ impl RunningDevice {
             RunningDevice::Forwarder(forwarder) => forwarder.check(),
             RunningDevice::OpenVswitch(switch) if switch.is_alive() => Ok(()),
             RunningDevice::OpenVswitch(switch) => Err(DeviceError::Ended { why: switch.last_log_lines() }),
+            RunningDevice::Guest(guest) => guest.check(),
         }
     }
 
@@ -211,6 +262,7 @@ impl RunningDevice {
             RunningDevice::Kernel => "the kernel, what it receives handled by this CPU (RPS)".to_owned(),
             RunningDevice::Forwarder(forwarder) => forwarder.describe().to_owned(),
             RunningDevice::OpenVswitch(switch) => switch.describe(),
+            RunningDevice::Guest(guest) => guest.describe(),
         }
     }
 
@@ -220,6 +272,7 @@ impl RunningDevice {
         match self {
             RunningDevice::Kernel | RunningDevice::OpenVswitch(_) => Drops::default(),
             RunningDevice::Forwarder(forwarder) => forwarder.end(),
+            RunningDevice::Guest(guest) => guest.end(),
         }
     }
 }
@@ -244,7 +297,7 @@ mod tests {
         for id in DeviceId::all() {
             assert_eq!(id.to_string().parse(), Ok(id));
         }
-        assert_eq!(DeviceId::all().len(), 14);
+        assert_eq!(DeviceId::all().len(), 22);
     }
 
     #[test]

@@ -4,11 +4,13 @@
 //! Only a frame that leaves by the port it came in by is copied twice. Nothing is allocated for a frame, and no clock is read.
 
 mod egress;
+mod run;
 
 use nearwire_frames::{Port, PortError};
 
 use crate::function::{Drops, Function, Rewrite, Verdict};
 use egress::{Egress, Others};
+pub use run::{Forwarded, FunctionError, forward, function_between};
 
 /// Most frames that a turn takes from one port.
 pub const BURST: u32 = 64;

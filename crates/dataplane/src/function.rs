@@ -43,4 +43,9 @@ pub trait Function {
     ///
     /// `now_ns` is a time of any clock that does not go back, nanoseconds. The frame may be any bytes.
     fn judge(&mut self, now_ns: u64, ingress: usize, frame: &[u8]) -> Verdict;
+
+    /// The last sign that frames come back by another way, if there was any and the function looks for it.
+    fn loop_seen(&self) -> Option<Loop> {
+        None
+    }
 }

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::str::FromStr;
 
+use crate::device::DeviceId;
+
 /// A topology with one device under test.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Topology {
@@ -10,6 +12,8 @@ pub enum Topology {
     PortPort,
     /// Frames pass a function in the host.
     PortHostPort,
+    /// Frames pass a guest with two NICs, each joined to its cable by a bridge of the host.
+    PortVmPort,
     /// Frames go from a port to a program on a host.
     PortHost,
     /// A program on a host sends to a port.
@@ -27,13 +31,25 @@ pub enum End {
     Host,
 }
 
-/// Every topology: its name, what generates and what takes frames, links.
-const TABLE: [(Topology, &str, [End; 2], u32); 5] = [
-    (Topology::PortPort, "port-port", [End::Port, End::Port], 1),
-    (Topology::PortHostPort, "port-host-port", [End::Port, End::Port], 2),
-    (Topology::PortHost, "port-host", [End::Port, End::Host], 1),
-    (Topology::HostPort, "host-port", [End::Host, End::Port], 1),
-    (Topology::HostHost, "host-host", [End::Host, End::Host], 2),
+/// What stands in the middle.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Middle {
+    /// A cable.
+    Nothing,
+    /// A function in a host.
+    Host,
+    /// A function in a guest.
+    Guest,
+}
+
+/// Every topology: its name, what generates and what takes frames, what stands in the middle.
+const TABLE: [(Topology, &str, [End; 2], Middle); 6] = [
+    (Topology::PortPort, "port-port", [End::Port, End::Port], Middle::Nothing),
+    (Topology::PortHostPort, "port-host-port", [End::Port, End::Port], Middle::Host),
+    (Topology::PortVmPort, "port-vm-port", [End::Port, End::Port], Middle::Guest),
+    (Topology::PortHost, "port-host", [End::Port, End::Host], Middle::Nothing),
+    (Topology::HostPort, "host-port", [End::Host, End::Port], Middle::Nothing),
+    (Topology::HostHost, "host-host", [End::Host, End::Host], Middle::Host),
 ];
 
 impl Topology {
@@ -42,7 +58,7 @@ impl Topology {
         TABLE.iter().map(|row| row.0)
     }
 
-    fn row(self) -> &'static (Topology, &'static str, [End; 2], u32) {
+    fn row(self) -> &'static (Topology, &'static str, [End; 2], Middle) {
         // The table has every topology, as a test says.
         TABLE.iter().find(|row| row.0 == self).unwrap_or(&TABLE[0])
     }
@@ -62,14 +78,47 @@ impl Topology {
     /// Links of the chain that it is laid with.
     #[must_use]
     pub fn links(self) -> u32 {
-        self.row().3
+        if self.has_device() { 2 } else { 1 }
     }
 
     /// Whether something stands in the middle.
     #[must_use]
     pub fn has_device(self) -> bool {
-        self.links() > 1
+        self.row().3 != Middle::Nothing
     }
+
+    /// Whether a device can be in the middle of it.
+    ///
+    /// # Errors
+    /// [`WrongDevice`]: a guest where none belongs, or none where one belongs.
+    pub fn check(self, device: DeviceId) -> Result<(), WrongDevice> {
+        let is_right = match self.row().3 {
+            Middle::Nothing => true,
+            Middle::Host => !device.engine.is_guest(),
+            Middle::Guest => device.engine.is_guest(),
+        };
+        if is_right { Ok(()) } else { Err(WrongDevice { topology: self, device }) }
+    }
+
+    /// Devices that can be in the middle of it.
+    #[must_use]
+    pub fn devices(self) -> Vec<DeviceId> {
+        DeviceId::all().into_iter().filter(|device| self.has_device() && self.check(*device).is_ok()).collect()
+    }
+}
+
+/// A device that a topology has no place for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("{device} does not belong in {topology}, which is measured with one of {}", names(.topology.devices()))]
+pub struct WrongDevice {
+    /// The topology.
+    pub topology: Topology,
+    /// The device.
+    pub device: DeviceId,
+}
+
+fn names(devices: Vec<DeviceId>) -> String {
+    devices.iter().map(DeviceId::to_string).collect::<Vec<_>>().join(", ")
 }
 
 impl fmt::Display for Topology {
@@ -78,13 +127,13 @@ impl fmt::Display for Topology {
     }
 }
 
-fn names() -> String {
+fn all_names() -> String {
     TABLE.map(|row| row.1).join(", ")
 }
 
 /// Not a topology.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("'{found}' is no topology; there are {}", names())]
+#[error("'{found}' is no topology; there are {}", all_names())]
 pub struct UnknownTopology {
     /// What was found.
     found: String,
@@ -105,12 +154,37 @@ mod tests {
 
     #[test]
     fn every_topology_is_in_the_table_and_read_back() {
-        let all =
-            [Topology::PortPort, Topology::PortHostPort, Topology::PortHost, Topology::HostPort, Topology::HostHost];
+        let all = [
+            Topology::PortPort,
+            Topology::PortHostPort,
+            Topology::PortVmPort,
+            Topology::PortHost,
+            Topology::HostPort,
+            Topology::HostHost,
+        ];
         assert!(Topology::all().eq(all));
         for topology in all {
             assert_eq!(topology.to_string().parse(), Ok(topology));
         }
         assert!("host".parse::<Topology>().unwrap_err().to_string().contains("port-host-port"));
+    }
+
+    #[test]
+    fn guests_belong_in_the_topology_with_a_guest_alone() {
+        let [host, guest] = ["l2/kernel", "l2/guest-kernel"].map(|name| name.parse::<DeviceId>().unwrap());
+        assert_eq!((Topology::PortHostPort.check(host), Topology::PortVmPort.check(guest)), (Ok(()), Ok(())));
+        let error = Topology::PortHostPort.check(guest).unwrap_err().to_string();
+        assert!(
+            error.contains("l2/guest-kernel does not belong in port-host-port") && error.contains("l2/ovs"),
+            "{error}"
+        );
+        let error = Topology::PortVmPort.check(host).unwrap_err().to_string();
+        assert!(
+            error.ends_with(
+                "io/guest-xdp, io/guest-packet, l2/guest-kernel, l2/guest-xdp, l2/guest-packet, \
+            l3/guest-kernel, l3/guest-xdp, l3/guest-packet"
+            ),
+            "{error}"
+        );
     }
 }

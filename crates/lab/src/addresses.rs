@@ -30,6 +30,17 @@ impl Netlink {
         )
     }
 
+    /// Takes an address from an interface.
+    pub(crate) fn remove_address(&mut self, ifindex: u32, address: IpAddr, prefix_bits: u8) -> Result<(), LabError> {
+        let mut message = AddressMessage::default();
+        message.header.family = family(address);
+        message.header.prefix_len = prefix_bits;
+        message.header.index = ifindex;
+        message.attributes = vec![AddressAttribute::Local(address), AddressAttribute::Address(address)];
+        let removal = RouteNetlinkMessage::DelAddress(message);
+        self.request(&|| format!("remove address {address}/{prefix_bits} from interface {ifindex}"), removal, 0)
+    }
+
     /// Writes down where `address` is, for good: no frame ever waits for ARP or neighbour discovery.
     pub(crate) fn add_neighbour(&mut self, ifindex: u32, address: IpAddr, mac: [u8; 6]) -> Result<(), LabError> {
         let mut message = NeighbourMessage::default();

@@ -11,9 +11,9 @@ use crate::netlink::Netlink;
 use crate::{LabError, Namespace};
 
 /// Prefix length of the IPv4 addresses on a cable, in bits.
-const IPV4_PREFIX_BITS: u8 = 24;
+pub(crate) const IPV4_PREFIX_BITS: u8 = 24;
 /// Prefix length of the IPv6 addresses on a cable, in bits.
-const IPV6_PREFIX_BITS: u8 = 64;
+pub(crate) const IPV6_PREFIX_BITS: u8 = 64;
 /// How long to wait between two looks at something that the kernel is about to finish.
 const LOOK_INTERVAL: Duration = Duration::from_micros(100);
 /// The kernel delivers to a new address as soon as a worker of it ran; this is for a stalled machine.
@@ -65,6 +65,13 @@ impl CableEnd {
     /// [`LabError::Refused`].
     pub fn add_neighbour(&self, address: IpAddr, mac: [u8; 6]) -> Result<(), LabError> {
         Netlink::open_in(&self.namespace)?.add_neighbour(self.ifindex, address, mac)
+    }
+
+    /// Its IPv4 address and, where it is usable, its IPv6 address, each with the bits of its prefix.
+    #[must_use]
+    pub fn addresses(&self) -> Vec<(IpAddr, u8)> {
+        let ipv6 = self.ipv6_usable.then_some((self.ipv6.into(), IPV6_PREFIX_BITS));
+        std::iter::once((self.ipv4.into(), IPV4_PREFIX_BITS)).chain(ipv6).collect()
     }
 }
 

@@ -1,8 +1,8 @@
 //! A whole Linux host in software emulation, for what no namespace can show: NUMA nodes, boot options, interrupts of real
-//! drivers, a reboot, a power cut.
+//! drivers, a reboot, a power cut. With [`Accelerator::KvmIfPossible`] it is a guest as hypervisors have them.
 //!
-//! QEMU translates every instruction (never KVM), so the host is the same everywhere, needs no privilege, and is some thirty
-//! times slower than this machine: it shows what happens, never how fast. It boots the distribution's stock kernel with
+//! QEMU translates every instruction unless that is asked for, so the host is the same everywhere, needs no privilege, and is some
+//! thirty times slower than this machine: it shows what happens, never how fast. It boots the distribution's stock kernel with
 //! busybox and the programs under test; `crates/lab/emulated-host/init` says what its init does.
 //!
 //! Nothing leaks: disk, initramfs and console are files without a name in this process, and the kernel kills QEMU when this
@@ -27,13 +27,14 @@ use std::time::{Duration, Instant};
 pub use arguments::SOONER;
 pub use channel::HostOutput;
 pub use error::EmulatedHostError;
-pub use hardware::{HostHardware, HostNic, NicKind, PciePort, SmbiosTable};
+pub use hardware::{Accelerator, HostHardware, HostNic, NicKind, PciePort, SmbiosTable};
 pub use own_tests::{OwnTests, StockKernel, is_everything_wanted, is_inside, kernel_inside};
 pub use states::{FileChange, FileStates};
 pub use system::HostSystem;
 
 use arguments::{Files, arguments};
 use channel::{Channel, NoAnswer};
+pub use machine::HostPlace;
 use machine::Machine;
 use memory_file::MemoryFile;
 use system::{empty_disk, prepare};
@@ -57,6 +58,8 @@ pub struct EmulatedHost {
     said: MemoryFile,
     running: Option<Running>,
     boot_time: Duration,
+    place: HostPlace,
+    has_kvm: bool,
 }
 
 #[derive(Debug)]
@@ -98,7 +101,21 @@ impl EmulatedHost {
             said: in_memory("qemu")?,
             running: None,
             boot_time: Duration::ZERO,
+            place: HostPlace::default(),
+            has_kvm: hardware.has_kvm(),
         })
+    }
+
+    /// The same in another place, from when it is powered on next.
+    #[must_use]
+    pub fn in_place(self, place: HostPlace) -> Self {
+        Self { place, ..self }
+    }
+
+    /// True when this machine's processor runs the host's instructions (KVM), false when software emulates them.
+    #[must_use]
+    pub fn has_kvm(&self) -> bool {
+        self.has_kvm
     }
 
     /// Boots a host that is off with these options of the kernel (behind the harness's own: a serial console, no tests of
@@ -118,12 +135,16 @@ impl EmulatedHost {
     /// The same.
     pub fn power_on_within(&mut self, command_line: &str, limit: Duration) -> Result<(), EmulatedHostError> {
         self.power_off_hard();
-        let namespace = if self.hardware.has_tap() { Some(Namespace::new()?) } else { None };
+        let mut place = self.place.clone();
+        if place.namespace.is_none() && self.hardware.has_tap() {
+            place.namespace = Some(Namespace::new()?);
+        }
+        let namespace = place.namespace.clone();
         let (initramfs, disk, console) = (self.initramfs.path(), self.disk.path(), self.console.path());
         let files = Files { kernel: &self.kernel, initramfs: &initramfs, disk: &disk, console: &console };
         let start = Instant::now();
-        let arguments = arguments(&self.hardware, files, command_line);
-        let (machine, pipes) = Machine::start(arguments, &self.said, namespace.clone())?;
+        let arguments = arguments(&self.hardware, self.has_kvm, files, command_line);
+        let (machine, pipes) = Machine::start(arguments, &self.said, place)?;
         let running = self.running.insert(Running { machine, channel: Channel::new(pipes) });
         let heard = running.channel.hear_ready(start + limit);
         self.answered(heard, &format!("boot with '{command_line}'"), limit)?;
@@ -243,6 +264,18 @@ impl EmulatedHost {
         self.running = Some(running);
         self.answered(ended, &action(), TIME_LIMIT)?;
         self.power_on(command_line)
+    }
+
+    /// Says whether the host is on still, without asking it: takes no time of it.
+    ///
+    /// # Errors
+    ///
+    /// [`EmulatedHostError::Ended`] with its last words, [`EmulatedHostError::PoweredOff`] from then on.
+    pub fn check(&mut self) -> Result<(), EmulatedHostError> {
+        let action = || "run".to_owned();
+        let running = self.running.as_ref().ok_or_else(|| EmulatedHostError::PoweredOff { action: action() })?;
+        let state = if running.machine.is_over() { Err(NoAnswer::Ended) } else { Ok(()) };
+        self.answered(state, &action(), Duration::ZERO)
     }
 
     /// Cuts the power: what was not yet written to the disk is lost. Nothing happens when the host is off.

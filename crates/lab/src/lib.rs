@@ -7,7 +7,8 @@
 //!   process, which puts the interfaces back also after `kill -9`.
 //! - [`VirtualChain`]: namespaces in a row, with devices under test in the middle; [`bridge_in_kernel`] and
 //!   [`route_in_kernel`] make the kernel of such a namespace a device.
-//! - [`emulated_host`]: a whole host in software emulation, for tests of tuning, reboot and crash.
+//! - [`emulated_host`]: a whole host in software emulation, for tests of tuning, reboot and crash; also a guest whose NICs are
+//!   joined to an end of a cable ([`join_by_bridge`], [`give_away_addresses`]).
 //! - Two hosts need no cable from here: [`route_to`] tells which interface leads to the other one.
 //! - [`host_tree`]: hosts that are only described, for tests of what is read from a host.
 //!
@@ -22,6 +23,7 @@ pub mod emulated_host;
 mod error;
 mod forwarding_tables;
 mod guarded_cable;
+mod host_bridge;
 pub mod host_tree;
 mod interface;
 mod kernel_device;
@@ -40,6 +42,7 @@ pub use emulated_host::EmulatedHost;
 pub use error::{LabError, LabErrorKind};
 pub use forwarding_tables::{ForwardingTables, NeighbourEntry, RouteEntry, RouteHop, RouteKind, forwarding_tables};
 pub use guarded_cable::{GuardedCable, guard};
+pub use host_bridge::{give_away_addresses, join_by_bridge};
 pub use interface::{InterfaceFacts, interface_facts, interfaces};
 pub use kernel_device::{KernelRoute, add_routes, bridge_in_kernel, receive_on_cpus, route_in_kernel};
 pub use loopback_cable::{LoopbackCable, LoopbackCableOptions};

@@ -1,4 +1,4 @@
-//! `nearwire dataplane`, `nearwire generate` and `nearwire sink`, and the traffic of generators.
+//! `nearwire dataplane`, `nearwire generate`, `nearwire sink` and `nearwire forward`, and the traffic of generators.
 
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use nearwire_dataplane::device::DeviceId;
+use nearwire_dataplane::function::FunctionKind;
 use nearwire_dataplane::topology::Topology;
 use nearwire_dataplane::traffic::Sizes;
 use nearwire_wire::MacAddress;
@@ -111,17 +112,52 @@ pub struct SinkArgs {
     pub quiet: bool,
 }
 
+const DATAPLANE: &str = "`nearwire bench --topology TOPOLOGY` is the same command.\n\n\
+A guest's kernel is vmlinux or vmlinuz in the directory that NEARWIRE_GUEST_KERNEL names, with its modules in lib/modules; \
+crates/lab/emulated-host/fetch-kernel in Nearwire's source makes one. QEMU and busybox must be installed.";
+
+/// Where `nearwire forward` may work, and what it takes.
+const FORWARDS: &str = "Both interfaces are the command's alone: one with the default route is refused (RFC 6815), and the kernel gets none of \
+their frames as long as it runs over AF_XDP. A router answers no ARP and sends no ICMP: it forwards by the routes and the neighbours that the \
+kernel has when it begins. A bridge has no spanning tree: it tells of a loop, and does not break it.";
+
+/// Forward frames between two interfaces: a device under test of its own, also inside a guest
+#[derive(Debug, Args)]
+#[command(after_help = FORWARDS)]
+pub struct ForwardArgs {
+    /// The interfaces
+    #[arg(value_name = "IFACE", num_args = 2, required = true)]
+    pub interfaces: Vec<String>,
+    /// What becomes of frames: io (they leave as they came), mac-swap (with swapped addresses), l2 (a learning bridge), l3 (a router)
+    #[arg(long, value_name = "FUNCTION", default_value = "l2")]
+    pub function: FunctionKind,
+    /// What receives and sends: AF_XDP, or AF_PACKET where a driver has trouble with that
+    #[arg(long, value_name = "PORT", default_value = "xdp")]
+    pub port: PortArg,
+    /// CPU to spin on
+    #[arg(long, value_name = "CPU")]
+    pub cpu: Option<u32>,
+    /// End after this long; without it, Ctrl-C ends it
+    #[arg(long, value_name = "DURATION", value_parser = some_time)]
+    pub time: Option<Duration>,
+    /// Print no line a second on standard error
+    #[arg(long)]
+    pub quiet: bool,
+}
+
 /// Measure what devices under test carry: frames a second, loss and latency, by the topologies of the OpenNFP deck
 #[derive(Debug, Args)]
-#[command(after_help = "`nearwire bench --topology TOPOLOGY` is the same command.")]
+#[command(after_help = DATAPLANE)]
 pub struct DataplaneArgs {
-    /// What stands between generator and sink: port-port (a cable alone), port-host-port (a function in
-    /// the host), port-host, host-port (a program on a host takes or sends datagrams), host-host (two programs on hosts, a function in the middle)
+    /// What stands between generator and sink: port-port (a cable alone), port-host-port (a function in the host), port-vm-port (a guest of
+    /// QEMU with two NICs; by KVM where /dev/kvm can be opened), port-host, host-port (a program on a host takes or sends datagrams), host-host
+    /// (two programs on hosts, a function in the middle)
     #[arg(long, value_name = "TOPOLOGY")]
     pub topology: Topology,
     /// Devices under test, as function/engine: io, mac-swap, l2 and l3 of our forwarder over xdp and packet; l2/kernel is the
-    /// kernel's bridge, l3/kernel its routing
-    #[arg(long, value_name = "DEVICE,…", value_delimiter = ',', default_values = ["l2/xdp", "l2/kernel"])]
+    /// kernel's bridge, l3/kernel its routing; in a guest guest-xdp, guest-packet and guest-kernel [default: l2/xdp,l2/kernel; of
+    /// port-vm-port l2/guest-xdp,l2/guest-kernel]
+    #[arg(long, value_name = "DEVICE,…", value_delimiter = ',')]
     pub device: Vec<DeviceId>,
     /// Sizes of frames in bytes without FCS, a cell each; a sequence as in 60+590+1514, 'imix', or letters of RFC 6985 as in
     /// genome:aaag [default: 64,128,256,512,1024,1280,1514]

@@ -76,6 +76,7 @@ pub enum Command {
     Dataplane(Box<dataplane::DataplaneArgs>),
     Generate(dataplane::GenerateArgs),
     Sink(dataplane::SinkArgs),
+    Forward(dataplane::ForwardArgs),
     Run(run::RunArgs),
     Agent(agent::AgentArgs),
     /// Show which sockets of programs under `nearwire run` are accelerated, and why the others are not

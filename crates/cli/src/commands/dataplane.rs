@@ -1,5 +1,6 @@
 //! Commands that send frames through a device under test.
 
+pub mod forward;
 pub mod generate;
 pub mod sink;
 mod text;

@@ -45,6 +45,7 @@ pub fn run(command: Command) -> Outcome {
         Command::Dataplane(args) => dataplane::topology::run(&args),
         Command::Generate(args) => dataplane::generate::run(&args),
         Command::Sink(args) => dataplane::sink::run(&args),
+        Command::Forward(args) => dataplane::forward::run(&args),
         Command::Run(args) => run::run(&args),
         Command::Agent(args) => agent::run(&args),
         Command::Status(args) => status::run(&args),

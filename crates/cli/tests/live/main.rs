@@ -15,6 +15,8 @@ mod common;
 mod connections;
 mod dataplane;
 mod dry_run;
+mod forward;
+mod guests;
 mod inherited;
 mod jumbo;
 mod kills;
@@ -36,7 +38,7 @@ mod users;
 use nearwire_lab::emulated_host::{HostHardware, OwnTests, StockKernel};
 
 /// What the kernel has a part in, and not the words of refusals. Each takes seconds in emulation.
-const TESTS: [&str; 22] = [
+const TESTS: [&str; 23] = [
     "bench::every_named_path",
     "capture::datagrams_captured",
     "capture::frames_beyond_the_ring",
@@ -47,6 +49,7 @@ const TESTS: [&str; 22] = [
     "connections::link_down",
     "connections::program_killed",
     "dry_run::",
+    "forward::frames_of_a_generator",
     "jumbo::datagrams_of_accelerated",
     "jumbo::kernel_without",
     "stations::sink_without_settings",

@@ -9,17 +9,11 @@ use nearwire_frames::port::Port;
 use nearwire_frames::ports::packet::PacketPort;
 use nearwire_frames::ports::xdp::{Side, XdpPort};
 use nearwire_sys::affinity::pin_current_thread;
-use nearwire_sys::tsc::monotonic_raw_ns;
 
 use super::{DeviceError, Place};
-use crate::forwarder::Forwarder;
-
-use crate::function::l3::kernel_view;
-use crate::function::{AnyFunction, Bridge, BridgeConfig, Drops, Function, FunctionKind, Io, MacSwap};
+use crate::forwarder::{forward, function_between};
+use crate::function::{Drops, FunctionKind};
 use crate::ports::{Taken, open_packet, open_xdp};
-
-/// Turns between two looks at the clock and at whether the forwarder is to end: the bridge's table ages by seconds.
-const TURNS_PER_LOOK: u32 = 256;
 
 /// A forwarder that runs on a thread. Dropping it ends it.
 #[derive(Debug)]
@@ -95,32 +89,8 @@ fn start<P: Port + Send + 'static>(
     ports: Vec<P>,
 ) -> Result<RunningForwarder, DeviceError> {
     let describe = ports.iter().map(Port::describe).collect::<Vec<_>>().join("; ");
-    // Each function has a loop of its own: a branch a frame less.
-    match function(kind, place)? {
-        AnyFunction::Io(function) => spawn(Forwarder::new(ports, function), place, describe),
-        AnyFunction::MacSwap(function) => spawn(Forwarder::new(ports, function), place, describe),
-        AnyFunction::L2(function) => spawn(Forwarder::new(ports, function), place, describe),
-        AnyFunction::L3(function) => spawn(Forwarder::new(ports, function), place, describe),
-    }
-}
-
-fn function(kind: FunctionKind, place: Place) -> Result<AnyFunction, DeviceError> {
-    Ok(match kind {
-        FunctionKind::Io => AnyFunction::Io(Io),
-        FunctionKind::MacSwap => AnyFunction::MacSwap(MacSwap),
-        FunctionKind::L2 => AnyFunction::L2(Bridge::new(BridgeConfig::default())),
-        FunctionKind::L3 => {
-            let names = place.ports.map(|port| port.interface.as_str());
-            AnyFunction::L3(place.ports[0].namespace.enter(|| kernel_view(&names))??.into_router()?)
-        }
-    })
-}
-
-fn spawn<P: Port + Send + 'static, F: Function + Send + 'static>(
-    mut forwarder: Forwarder<P, F>,
-    place: Place,
-    describe: String,
-) -> Result<RunningForwarder, DeviceError> {
+    let names = place.ports.map(|port| port.interface.as_str());
+    let function = place.ports[0].namespace.enter(|| function_between(kind, &names))??;
     let Place { cpu, shares_cpu, .. } = place;
     let failed = |source| DeviceError::Thread { cpu, source };
     let is_over = Arc::new(AtomicBool::new(false));
@@ -129,8 +99,8 @@ fn spawn<P: Port + Send + 'static, F: Function + Send + 'static>(
     let run = move || {
         // The other end waits for it.
         let _ = pinned.send(pin_current_thread(cpu));
-        let outcome = forward(&mut forwarder, &is_told, shares_cpu);
-        (forwarder.drops().clone(), outcome)
+        let (done, outcome) = forward(ports, function, shares_cpu, |_, _| Ok(!is_told.load(Ordering::Relaxed)));
+        (done.drops, outcome)
     };
     let thread = std::thread::Builder::new().name("forwarder".to_owned()).spawn(run).map_err(failed)?;
     let forwarder = RunningForwarder { is_over, thread: Some(thread), describe };
@@ -138,21 +108,4 @@ fn spawn<P: Port + Send + 'static, F: Function + Send + 'static>(
         Ok(Err(errno)) => Err(failed(errno.into())),
         Ok(Ok(())) | Err(_) => Ok(forwarder),
     }
-}
-
-/// Forwards until it is told to end.
-fn forward<P: Port, F: Function>(
-    forwarder: &mut Forwarder<P, F>,
-    is_over: &AtomicBool,
-    shares_cpu: bool,
-) -> Result<(), PortError> {
-    while !is_over.load(Ordering::Relaxed) {
-        let now_ns = monotonic_raw_ns();
-        for _ in 0..TURNS_PER_LOOK {
-            if forwarder.turn(now_ns)? == 0 && shares_cpu {
-                std::thread::yield_now();
-            }
-        }
-    }
-    Ok(())
 }

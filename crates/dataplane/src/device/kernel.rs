@@ -17,22 +17,26 @@ pub(super) fn start(function: FunctionKind, place: Place) -> Result<(), LabError
     place.ports.into_iter().try_for_each(|port| receive_on_cpus(port, &[place.cpu]))
 }
 
-/// Routes to the senders of test traffic by the first port, to the receivers by the second.
+/// Gives the kernel of the device's namespace the routes of test traffic.
 pub(super) fn add_test_routes(place: Place) -> Result<(), LabError> {
+    let routes: Vec<KernelRoute> = test_routes(place).into_iter().map(|(_, route)| route).collect();
+    add_routes(&place.ports[0].namespace, &routes)
+}
+
+/// Routes to the senders of test traffic by the first port, to the receivers by the second, each with the number of its port.
+pub(super) fn test_routes(place: Place) -> Vec<(usize, KernelRoute)> {
     let Place { ports, neighbours, .. } = place;
-    let route = |family: Family, prefix: IpAddr, at: usize| KernelRoute {
-        prefix: network(prefix, family.prefix_bits()),
-        prefix_bits: family.prefix_bits(),
-        gateway: match family {
+    let route = |family: Family, prefix: IpAddr, at: usize| {
+        let gateway = match family {
             Family::V4 => neighbours[at].ipv4.into(),
             Family::V6 => neighbours[at].ipv6.into(),
-        },
-        ifindex: ports[at].ifindex,
+        };
+        let prefix_bits = family.prefix_bits();
+        (at, KernelRoute { prefix: network(prefix, prefix_bits), prefix_bits, gateway, ifindex: ports[at].ifindex })
     };
     let families = if ports[0].ipv6_usable { &[Family::V4, Family::V6][..] } else { &[Family::V4] };
     let both = |family: &Family| [route(*family, family.sources(), 0), route(*family, family.destinations(), 1)];
-    let routes: Vec<KernelRoute> = families.iter().flat_map(both).collect();
-    add_routes(&ports[0].namespace, &routes)
+    families.iter().flat_map(both).collect()
 }
 
 /// The address with the bits behind the prefix cleared.

@@ -9,6 +9,7 @@ use super::methods::{self, Found, PAUSES};
 use super::{Experiment, Method, limits};
 use crate::bed::{Bed, BedError, BedPlan};
 use crate::device::DeviceId;
+use crate::device::guest::{HostBridge, RunningGuest};
 use crate::function::Drops;
 use crate::search::SearchError;
 use crate::tester::TesterError;
@@ -120,8 +121,18 @@ fn parts(bed: &Bed, device: String, plan: &BedPlan) -> Vec<Part> {
     let places =
         if plan.is_dual { ["first device under test", "second device under test"] } else { ["device under test"; 2] };
     let cpus = [plan.cpus.device, plan.cpus.second_device];
-    for (((detail, interfaces), place), cpu) in bed.devices().into_iter().zip(places).zip(cpus) {
+    let devices = bed.devices().into_iter().zip(bed.running_devices()).zip(places).zip(cpus);
+    for ((((detail, interfaces), running), place), cpu) in devices {
+        // What the host of a guest does for it.
+        let bridges = running.guest().map(RunningGuest::bridges);
+        let bridge = |at: usize| {
+            let bridge: &HostBridge = &bridges?[at];
+            let detail = format!("bridge {} of the host's kernel", bridge.name);
+            Some(part("host bridge", place, detail, bridge.joins.to_vec(), cpu))
+        };
+        parts.extend(bridge(0));
         parts.push(part(&device, place, detail, interfaces.to_vec(), cpu));
+        parts.extend(bridge(1));
     }
     parts.push(part("sink", "tester", receiving, vec![exit], plan.cpus.sink.unwrap_or(plan.cpus.tester)));
     parts

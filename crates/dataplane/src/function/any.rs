@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use super::{Bridge, Function, Io, MacSwap, Router, Verdict};
+use super::{Bridge, Function, Io, Loop, MacSwap, Router, Verdict};
 
 /// Which function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -97,6 +97,13 @@ impl Function for AnyFunction {
             AnyFunction::MacSwap(function) => function.judge(now_ns, ingress, frame),
             AnyFunction::L2(function) => function.judge(now_ns, ingress, frame),
             AnyFunction::L3(function) => function.judge(now_ns, ingress, frame),
+        }
+    }
+
+    fn loop_seen(&self) -> Option<Loop> {
+        match self {
+            AnyFunction::L2(function) => function.loop_seen(),
+            AnyFunction::Io(_) | AnyFunction::MacSwap(_) | AnyFunction::L3(_) => None,
         }
     }
 }

@@ -105,6 +105,12 @@ impl DropCause {
         NAMES.iter().map(|(cause, _)| *cause)
     }
 
+    /// The cause of this name.
+    #[must_use]
+    pub fn named(name: &str) -> Option<DropCause> {
+        NAMES.iter().find(|known| known.1 == name).map(|known| known.0)
+    }
+
     /// Its name in records: lower case with hyphens, and never changed.
     #[must_use]
     pub const fn name(self) -> &'static str {
@@ -135,6 +141,11 @@ impl Drops {
     #[inline]
     pub const fn count(&mut self, cause: DropCause) {
         self.frames[cause as usize] += 1;
+    }
+
+    /// Counts frames that others counted.
+    pub const fn add(&mut self, cause: DropCause, frames: u64) {
+        self.frames[cause as usize] += frames;
     }
 
     /// Frames dropped for one cause.

@@ -1,7 +1,7 @@
 //! A learning bridge (IEEE 802.1D-2004 clause 7), with a table for each VLAN (IEEE 802.1Q: independent learning).
 //!
 //! A frame belongs to the VLAN of its outer tag, one without a tag or with a tag of VLAN 0 to VLAN 0. All ports are members of all VLANs, and
-//! tags stay as they are. There is no spanning tree: a loop is noticed ([`Bridge::loop_seen`]) and not broken.
+//! tags stay as they are. There is no spanning tree: a loop is noticed ([`Function::loop_seen`]) and not broken.
 
 mod table;
 
@@ -68,12 +68,6 @@ impl Bridge {
         Bridge { config, table: Table::new(config.addresses_most), looped: None }
     }
 
-    /// The last sign of a loop, if there was any.
-    #[must_use]
-    pub const fn loop_seen(&self) -> Option<Loop> {
-        self.looped
-    }
-
     /// The port at which a station is, as far as the bridge knows. `vlan_id` 0: no tag.
     #[must_use]
     pub fn port_of(&self, now_ns: u64, address: [u8; 6], vlan_id: u16) -> Option<usize> {
@@ -116,6 +110,10 @@ impl Function for Bridge {
             Some(egress) if egress == ingress => Verdict::Drop(DropCause::SamePort),
             Some(egress) => Verdict::Forward { egress, rewrite: Rewrite::None },
         }
+    }
+
+    fn loop_seen(&self) -> Option<Loop> {
+        self.looped
     }
 }
 

@@ -25,13 +25,18 @@ pub(super) struct Files<'a> {
 }
 
 /// The arguments of `qemu-system-x86_64`.
-pub(super) fn arguments(hardware: &HostHardware, files: Files<'_>, command_line: &str) -> Vec<String> {
+pub(super) fn arguments(hardware: &HostHardware, has_kvm: bool, files: Files<'_>, command_line: &str) -> Vec<String> {
     let mut arguments = Arguments::default();
-    // Translated code that another processor patches at that moment is run half old, half new by QEMU 7.2 when each
-    // processor has a thread of its own (`Oops: int3` while the kernel patches itself): one thread runs them in turn.
-    arguments.option("-accel", "tcg,thread=single");
+    if has_kvm {
+        arguments.option("-accel", "kvm");
+        arguments.option("-cpu", "host");
+    } else {
+        // Translated code that another processor patches at that moment is run half old, half new by QEMU 7.2 when each
+        // processor has a thread of its own (`Oops: int3` while the kernel patches itself): one thread runs them in turn.
+        arguments.option("-accel", "tcg,thread=single");
+        arguments.option("-cpu", &hardware.processor);
+    }
     arguments.option("-machine", "q35,vmport=off");
-    arguments.option("-cpu", &hardware.processor);
     for word in ["-nodefaults", "-no-user-config", "-no-reboot"] {
         arguments.word(word);
     }
@@ -125,14 +130,18 @@ fn one_nic(arguments: &mut Arguments, index: usize, nic: &HostNic) {
     }
     // Without a boot ROM the firmware need not try it.
     let mut device = format!("{},bus={bus},netdev=net{index},romfile=", nic.kind.device());
-    device += &format!(",mac=52:54:00:00:00:{index:02x}");
+    let mac = nic.mac.unwrap_or([0x52, 0x54, 0, 0, 0, index as u8]);
+    device += &format!(",mac={}", mac.map(|byte| format!("{byte:02x}")).join(":"));
     if nic.maps_dma {
         device += ",iommu_platform=on,disable-legacy=on";
     }
     let netdev = if nic.has_tap() {
-        // One vector each for every queue in each direction, for changes and for control.
-        device += &format!(",mq=on,vectors={}", 2 * nic.queues + 2);
-        format!("tap,id=net{index},ifname=tap{index},script=no,downscript=no,queues={}", nic.queues)
+        if nic.queues > 1 {
+            // One vector each for every queue in each direction, for changes and for control.
+            device += &format!(",mq=on,vectors={}", 2 * nic.queues + 2);
+        }
+        let tap = nic.tap.clone().unwrap_or_else(|| format!("tap{index}"));
+        format!("tap,id=net{index},ifname={tap},script=no,downscript=no,queues={}", nic.queues)
     } else {
         format!("hubport,id=net{index},hubid={}", nic.segment)
     };
@@ -150,7 +159,7 @@ mod tests {
     fn given(hardware: &HostHardware) -> String {
         let nowhere = Path::new("/nowhere");
         let files = Files { kernel: nowhere, initramfs: nowhere, disk: nowhere, console: nowhere };
-        arguments(hardware, files, "isolcpus=1").join(" ")
+        arguments(hardware, false, files, "isolcpus=1").join(" ")
     }
 
     #[test]
@@ -172,6 +181,18 @@ mod tests {
         let smbios = vec![SmbiosTable::new(1, &[("manufacturer", "Example, Inc"), ("serial", "7")])];
         let given = given(&HostHardware { smbios, ..HostHardware::default() });
         assert!(given.contains("-smbios type=1,manufacturer=Example,, Inc,serial=7"), "{given}");
+    }
+
+    #[test]
+    fn nic_of_the_callers_has_its_tap_device_and_address() {
+        let nic = HostNic {
+            tap: Some("guest7".to_owned()),
+            mac: Some([2, 0x4e, 0x57, 0, 0, 9]),
+            ..HostNic::new(NicKind::VirtioNet)
+        };
+        let given = given(&HostHardware { nics: vec![nic], ..HostHardware::default() });
+        assert!(given.contains("ifname=guest7,") && given.contains("mac=02:4e:57:00:00:09"), "{given}");
+        assert!(!given.contains("mq=on"), "{given}");
     }
 
     #[test]

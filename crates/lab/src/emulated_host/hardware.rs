@@ -13,15 +13,27 @@ pub struct HostHardware {
     pub threads_per_core: u32,
     /// Memory of each NUMA node in MiB. The CPUs are shared out evenly in order of numbers.
     pub node_memory_mib: Vec<u32>,
-    /// Network interfaces. Inside they are called `nic0`, `nic1` .. in this order.
+    /// Network interfaces. Inside they are called `nic0`, `nic1` .. in this order, unless they have addresses of their own.
     pub nics: Vec<HostNic>,
     /// What the firmware says of itself and the machine, beside QEMU's own tables.
     pub smbios: Vec<SmbiosTable>,
     /// An Intel IOMMU with interrupt remapping. With it a change of an interrupt's affinity is in effect at once; without it,
     /// `effective_affinity` follows when the next interrupt comes.
     pub has_iommu: bool,
-    /// A processor model of `qemu-system-x86_64 -cpu help`.
+    /// A processor model of `qemu-system-x86_64 -cpu help`. With KVM it is that of this machine.
     pub processor: String,
+    /// What runs its instructions.
+    pub accelerator: Accelerator,
+}
+
+/// What runs the instructions of an emulated host.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Accelerator {
+    /// QEMU translates them: everywhere the same, and slow.
+    #[default]
+    Software,
+    /// This machine's processor where `/dev/kvm` can be opened, else QEMU.
+    KvmIfPossible,
 }
 
 impl Default for HostHardware {
@@ -35,6 +47,7 @@ impl Default for HostHardware {
             smbios: Vec::new(),
             has_iommu: false,
             processor: PROCESSOR.to_owned(),
+            accelerator: Accelerator::Software,
         }
     }
 }
@@ -56,6 +69,12 @@ impl HostHardware {
     /// True when an interface needs a tap device.
     pub(super) fn has_tap(&self) -> bool {
         self.nics.iter().any(HostNic::has_tap)
+    }
+
+    /// True when this machine's processor is to run the instructions, and can.
+    pub(super) fn has_kvm(&self) -> bool {
+        let is_there = || std::fs::OpenOptions::new().read(true).write(true).open("/dev/kvm").is_ok();
+        self.accelerator == Accelerator::KvmIfPossible && is_there()
     }
 
     pub(super) fn check(&self) -> Result<(), EmulatedHostError> {
@@ -96,17 +115,27 @@ pub struct HostNic {
     pub maps_dma: bool,
     /// NICs of one segment hear each other; virtio-net devices with several queues hear only those with several queues.
     pub segment: u32,
+    /// The tap device that is its other end, for a virtio-net device: QEMU makes it in the namespace that it is started in
+    /// ([`HostPlace`](super::HostPlace)), and the caller joins it with others. Without one the segment is its other end.
+    pub tap: Option<String>,
+    /// Its hardware address. Inside the interface is called `nicN`, where N is the last byte.
+    pub mac: Option<[u8; 6]>,
 }
 
 impl HostNic {
-    /// One queue, segment 0, no node, no DMA API.
+    /// One queue, segment 0, no node, no DMA API, no tap device of the caller's.
     #[must_use]
     pub fn new(kind: NicKind) -> Self {
-        Self { kind, node: None, port: None, queues: 1, maps_dma: false, segment: 0 }
+        Self { kind, node: None, port: None, queues: 1, maps_dma: false, segment: 0, tap: None, mac: None }
     }
 
     pub(super) fn has_tap(&self) -> bool {
-        self.kind == NicKind::VirtioNet && self.queues > 1
+        self.kind == NicKind::VirtioNet && (self.queues > 1 || self.tap.is_some())
+    }
+
+    /// True when the harness joins its tap device with those of its segment.
+    pub(super) fn is_joined_here(&self) -> bool {
+        self.has_tap() && self.tap.is_none()
     }
 
     /// The same on a PCIe root of this NUMA node.

@@ -1,11 +1,13 @@
 //! A QEMU process: started, killed, and gone with whoever started it.
 
 use std::io;
+use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
 use std::sync::mpsc;
 use std::thread::JoinHandle;
 
+use nearwire_sys::affinity::pin_current_thread;
 use rustix::fd::OwnedFd;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
@@ -13,6 +15,15 @@ use super::EmulatedHostError;
 use super::memory_file::MemoryFile;
 use super::system::{prepare, program};
 use crate::Namespace;
+
+/// Where the process is that emulates a host.
+#[derive(Debug, Clone, Default)]
+pub struct HostPlace {
+    /// The network namespace in which it makes its tap devices. `None`: an anonymous one where it needs any.
+    pub namespace: Option<Namespace>,
+    /// The CPU that all its threads run on. `None`: any.
+    pub cpu: Option<u32>,
+}
 
 /// A running QEMU.
 ///
@@ -31,24 +42,29 @@ pub(super) type Pipes = (ChildStdin, ChildStdout);
 type Started = (OwnedFd, ChildStdin, ChildStdout);
 
 impl Machine {
-    /// Starts QEMU with these arguments, in `namespace` if there is one. What it says goes to `said`.
+    /// Starts QEMU with these arguments in its place. What it says goes to `said`.
     pub(super) fn start(
         arguments: Vec<String>,
         said: &MemoryFile,
-        namespace: Option<Namespace>,
+        place: HostPlace,
     ) -> Result<(Self, Pipes), EmulatedHostError> {
         let qemu = program("qemu-system-x86_64", "qemu-system-x86")?;
         let setpriv = program("setpriv", "util-linux")?;
         let failed = |source| prepare(format!("start {}", qemu.display()), source);
         let command = command(&setpriv, &qemu, arguments, said).map_err(failed)?;
         let (tell, hear) = mpsc::channel();
-        let keep = move || keep(command, namespace, &tell);
+        let keep = move || keep(command, &place, &tell);
         let keeper = std::thread::Builder::new().name("emulated-host".into()).spawn(keep).map_err(failed)?;
         match hear.recv() {
             Ok((process, stdin, stdout)) => Ok((Self { process, keeper: Some(keeper) }, (stdin, stdout))),
             // It said nothing: then it has ended, with the reason.
             Err(_) => Err(failed(ended(keeper).err().unwrap_or_else(|| io::Error::other("it ended at once")))),
         }
+    }
+
+    /// True when the process has ended.
+    pub(super) fn is_over(&self) -> bool {
+        self.keeper.as_ref().is_none_or(JoinHandle::is_finished)
     }
 
     /// Pulls the plug and waits until the process is gone.
@@ -77,12 +93,18 @@ impl Drop for Machine {
 fn command(setpriv: &Path, qemu: &Path, arguments: Vec<String>, said: &MemoryFile) -> io::Result<Command> {
     let mut command = Command::new(setpriv);
     command.args(["--pdeathsig", "KILL"]).arg(qemu).args(arguments);
+    // Ctrl-C is for the program that uses the host, which ends it.
+    command.process_group(0);
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(said.try_clone()?);
     Ok(command)
 }
 
-fn keep(mut command: Command, namespace: Option<Namespace>, tell: &mpsc::Sender<Started>) -> io::Result<ExitStatus> {
-    let mut child = match namespace {
+fn keep(mut command: Command, place: &HostPlace, tell: &mpsc::Sender<Started>) -> io::Result<ExitStatus> {
+    if let Some(cpu) = place.cpu {
+        // What it starts stays there with all its threads.
+        pin_current_thread(cpu)?;
+    }
+    let mut child = match &place.namespace {
         Some(namespace) => namespace.enter(|| command.spawn()).map_err(io::Error::other)??,
         None => command.spawn()?,
     };

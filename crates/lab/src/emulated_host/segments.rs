@@ -14,7 +14,7 @@ const MTU_BYTES: u32 = 16_384;
 
 /// Joins the tap devices of each segment that has two or more. QEMU has made them.
 pub(super) fn join(namespace: &Namespace, nics: &[HostNic]) -> Result<(), LabError> {
-    let taps = || nics.iter().enumerate().filter(|(_, nic)| nic.has_tap());
+    let taps = || nics.iter().enumerate().filter(|(_, nic)| nic.is_joined_here());
     let mut segments: Vec<u32> = taps().map(|(_, nic)| nic.segment).collect();
     segments.sort_unstable();
     segments.dedup();
@@ -23,7 +23,8 @@ pub(super) fn join(namespace: &Namespace, nics: &[HostNic]) -> Result<(), LabErr
         let members: Vec<String> =
             taps().filter(|(_, nic)| nic.segment == segment).map(|(index, _)| format!("tap{index}")).collect();
         if members.len() > 1 {
-            netlink.join(&format!("segment{segment}"), &members)?;
+            let members: Vec<&str> = members.iter().map(String::as_str).collect();
+            netlink.join(&format!("segment{segment}"), &members, MTU_BYTES)?;
         }
     }
     Ok(())
@@ -31,11 +32,11 @@ pub(super) fn join(namespace: &Namespace, nics: &[HostNic]) -> Result<(), LabErr
 
 impl Netlink {
     /// Makes a bridge and makes these interfaces its ports.
-    fn join(&mut self, bridge: &str, members: &[String]) -> Result<(), LabError> {
+    pub(crate) fn join(&mut self, bridge: &str, members: &[&str], mtu_bytes: u32) -> Result<(), LabError> {
         let mut message = LinkMessage::default();
         message.attributes = vec![
             LinkAttribute::IfName(bridge.to_owned()),
-            LinkAttribute::Mtu(MTU_BYTES),
+            LinkAttribute::Mtu(mtu_bytes),
             LinkAttribute::LinkInfo(vec![LinkInfo::Kind(InfoKind::Bridge)]),
         ];
         let creation = RouteNetlinkMessage::NewLink(message);
@@ -44,7 +45,7 @@ impl Netlink {
         for member in members {
             let mut message = LinkMessage::default();
             message.header.index = self.index_of(member)?;
-            message.attributes = vec![LinkAttribute::Controller(bridge_index), LinkAttribute::Mtu(MTU_BYTES)];
+            message.attributes = vec![LinkAttribute::Controller(bridge_index), LinkAttribute::Mtu(mtu_bytes)];
             let index = message.header.index;
             let change = RouteNetlinkMessage::SetLink(message);
             self.request(&|| format!("make {member} a port of bridge {bridge}"), change, 0)?;

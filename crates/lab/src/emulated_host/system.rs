@@ -72,12 +72,14 @@ impl HostSystem {
 
     /// The kernel to boot.
     pub(super) fn kernel(&self) -> Result<PathBuf, EmulatedHostError> {
-        let kernel = self.kernel_directory.join("vmlinux");
-        if kernel.is_file() {
-            Ok(kernel)
-        } else {
-            Err(EmulatedHostError::MissingKernel { directory: self.kernel_directory.clone() })
-        }
+        Self::kernel_in(&self.kernel_directory)
+            .ok_or_else(|| EmulatedHostError::MissingKernel { directory: self.kernel_directory.clone() })
+    }
+
+    /// The kernel in a directory: `vmlinux`, or `vmlinuz`, which unpacks itself.
+    #[must_use]
+    pub fn kernel_in(directory: &Path) -> Option<PathBuf> {
+        ["vmlinux", "vmlinuz"].into_iter().map(|name| directory.join(name)).find(|path| path.is_file())
     }
 
     /// The first root file system, in memory.
@@ -117,7 +119,11 @@ impl HostSystem {
         }
         let busybox = program("busybox", "busybox-static")?;
         archive.file("/bin/busybox", 0o755, &read(&busybox)?);
-        add_tree(&mut archive, &self.kernel_directory.join("lib"), "/lib")?;
+        // A kernel may have everything built in.
+        let modules = self.kernel_directory.join("lib");
+        if modules.is_dir() {
+            add_tree(&mut archive, &modules, "/lib")?;
+        }
         self.add_programs(&mut archive)?;
         let bytes = archive.finish();
         MemoryFile::with_bytes("initramfs", &bytes).map_err(|source| prepare("keep the initramfs in memory", source))

@@ -4,8 +4,12 @@ use std::time::SystemTime;
 
 use anyhow::anyhow;
 use nearwire_dataplane::bed::Cpus;
+use nearwire_dataplane::device::guest::EMULATED;
+use nearwire_dataplane::device::{DeviceId, Engine};
 use nearwire_dataplane::experiment::{Experiment, Goal, Method, Observer, Results, Rfc2544Times};
+use nearwire_dataplane::function::FunctionKind;
 use nearwire_dataplane::search::{Pauses, mlr};
+use nearwire_dataplane::topology::Topology;
 use nearwire_dataplane::traffic::{Family, Flows, Sizes, least_frame_bytes};
 use nearwire_report::dataplane::record::{DataplaneRecord, SCHEMA, SCHEMA_VERSION};
 use nearwire_report::record::Warning;
@@ -32,31 +36,17 @@ const TRIALS_MOST: usize = 2000;
 const TIME_MOST_NS: u64 = 300_000_000_000;
 
 pub fn run(args: &DataplaneArgs) -> Outcome {
+    let devices = devices(args)?;
     for file in args.json.iter().chain(&args.report) {
         ensure_writable(file).or_exit(USAGE)?;
     }
     catch_interrupts().or_exit(FAILED)?;
     bench::take_privileges(&CableArg::Virtual)?;
-    let (cpus, choice) = bench::cpus(args.cpus, &CableArg::Virtual)?;
-    let cpus =
-        cpus.ok_or_else(|| anyhow!("this host's CPUs are not known; name two with --cpus A,B")).or_exit(USAGE)?;
-    let (tester, device) = (cpus.initiator, cpus.responder);
-    let is_free = |cpu: &u32| ![tester, device].contains(cpu);
-    let second_device = args.second_cpu.or_else(|| allowed_cpus().into_iter().find(is_free)).unwrap_or(device);
-    // Without a device the second CPU is free for the sink; else one that nobody has.
-    let is_used = |cpu: &u32| [tester, device].contains(cpu) || args.dual && *cpu == second_device;
-    let sink = match args.topology.has_device() {
-        false => Some(device).filter(|cpu| *cpu != tester),
-        true => allowed_cpus().into_iter().find(|cpu| !is_used(cpu)),
-    };
-    let cpus = Cpus { tester, sink, device, second_device };
-    if args.dual && !args.topology.has_device() {
-        return Err(anyhow!("{} has no device in the middle; leave out --dual", args.topology)).or_exit(USAGE);
-    }
+    let (cpus, choice) = cpus_of_parts(args)?;
     let mut notes = Notes { quiet: args.quiet };
     notes.note(choice.as_deref());
     let started_at = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
-    let experiment = experiment(args, cpus)?;
+    let experiment = experiment(args, devices, cpus)?;
     experiment.check().or_exit(USAGE)?;
     let results = experiment.run(Clock::calibrate(), &mut notes);
     let record = record(&experiment, started_at, cpus, results);
@@ -69,6 +59,23 @@ pub fn run(args: &DataplaneArgs) -> Outcome {
         Some((cell, why)) => Err(anyhow!("{}, {} bytes: {why}", cell.device, cell.sizes)).or_exit(FAILED),
         None => Ok(()),
     }
+}
+
+/// CPUs for all parts: those that were asked for, or that the host's topology suggests, and why.
+fn cpus_of_parts(args: &DataplaneArgs) -> Result<(Cpus, Option<String>), Failure> {
+    let (cpus, choice) = bench::cpus(args.cpus, &CableArg::Virtual)?;
+    let cpus =
+        cpus.ok_or_else(|| anyhow!("this host's CPUs are not known; name two with --cpus A,B")).or_exit(USAGE)?;
+    let (tester, device) = (cpus.initiator, cpus.responder);
+    let first_free = |used: &[u32]| allowed_cpus().into_iter().find(|cpu| !used.contains(cpu));
+    let second_device = args.second_cpu.or_else(|| first_free(&[tester, device])).unwrap_or(device);
+    // Without a device the second CPU is free for the sink; else one that nobody has.
+    let sink = match (args.topology.has_device(), args.dual) {
+        (false, _) => Some(device).filter(|cpu| *cpu != tester),
+        (true, false) => first_free(&[tester, device]),
+        (true, true) => first_free(&[tester, device, second_device]),
+    };
+    Ok((Cpus { tester, sink, device, second_device }, choice))
 }
 
 /// Lines on standard error.
@@ -90,7 +97,24 @@ impl Observer for Notes {
     }
 }
 
-fn experiment(args: &DataplaneArgs, cpus: Cpus) -> Result<Experiment, Failure> {
+/// Those that were given, if the topology has a place for each, or its bridges.
+fn devices(args: &DataplaneArgs) -> Result<Vec<DeviceId>, Failure> {
+    if !args.topology.has_device() && (args.dual || !args.device.is_empty()) {
+        return Err(anyhow!("{} has no device in the middle; leave out --device and --dual", args.topology))
+            .or_exit(USAGE);
+    }
+    for device in &args.device {
+        args.topology.check(*device).or_exit(USAGE)?;
+    }
+    if !args.device.is_empty() {
+        return Ok(args.device.clone());
+    }
+    let ours_and_the_kernel = [[Engine::Xdp, Engine::Kernel], [Engine::GuestXdp, Engine::GuestKernel]];
+    let engines = ours_and_the_kernel[usize::from(args.topology == Topology::PortVmPort)];
+    Ok(engines.map(|engine| DeviceId { function: FunctionKind::L2, engine }).to_vec())
+}
+
+fn experiment(args: &DataplaneArgs, devices: Vec<DeviceId>, cpus: Cpus) -> Result<Experiment, Failure> {
     let family = family(&args.traffic);
     let trial_ns = args.trial.map(|trial| trial.as_nanos() as u64);
     let method = match args.method {
@@ -103,7 +127,7 @@ fn experiment(args: &DataplaneArgs, cpus: Cpus) -> Result<Experiment, Failure> {
     };
     Ok(Experiment {
         topology: args.topology,
-        devices: args.device.clone(),
+        devices,
         is_dual: args.dual,
         sizes: sizes(args, family)?,
         family,
@@ -151,6 +175,7 @@ fn mlr_search(args: &DataplaneArgs, trial_ns: u64) -> Method {
 }
 
 fn record(experiment: &Experiment, started_at: String, cpus: Cpus, results: Results) -> DataplaneRecord {
+    let warnings = shared_cpu(experiment, cpus).into_iter().chain(emulated_guest(&results)).collect();
     DataplaneRecord {
         schema: SCHEMA.to_owned(),
         schema_version: SCHEMA_VERSION,
@@ -165,7 +190,7 @@ fn record(experiment: &Experiment, started_at: String, cpus: Cpus, results: Resu
         goals: experiment.goals(),
         cells: results.cells,
         environment: environment::of_host(),
-        warnings: shared_cpu(experiment, cpus).into_iter().collect(),
+        warnings,
     }
 }
 
@@ -182,6 +207,15 @@ fn shared_cpu(experiment: &Experiment, cpus: Cpus) -> Option<Warning> {
         code: "shared-cpu".to_owned(),
         text: format!("{parts} shared CPU {cpu}: each waits for the others"),
         advice: "give them CPUs of their own with --cpus A,B and --second-cpu C".to_owned(),
+    })
+}
+
+fn emulated_guest(results: &Results) -> Option<Warning> {
+    let mut parts = results.cells.iter().flat_map(|cell| &cell.parts);
+    parts.any(|part| part.detail.contains(EMULATED)).then(|| Warning {
+        code: "emulated-guest".to_owned(),
+        text: "guests were emulated in software: they did what is told here, and how fast says nothing of a guest on a processor".to_owned(),
+        advice: "measure where /dev/kvm runs guests; each cell says why it did not here".to_owned(),
     })
 }
 
