@@ -55,7 +55,8 @@ fn opposite(role: MemifRole, further: &str, forward: &str, with: &MemifConfig) -
     }
 }
 
-fn with_opposite(
+/// Has `test` use our end of such a cable, in `role`.
+pub fn with_opposite(
     role: MemifRole,
     further: &str,
     forward: &str,

@@ -1,6 +1,8 @@
-//! Two ends of ours in one process. Peers that break the protocol are in [`hostile`]; other processes in `tests/memif`.
+//! Two ends of ours in one process. Peers that break the protocol are in the modules; other processes in `tests/memif`.
 
-mod hostile;
+mod hostile_handshake;
+mod hostile_rings;
+mod properties;
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread::{JoinHandle, spawn, yield_now};
