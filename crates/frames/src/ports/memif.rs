@@ -41,7 +41,7 @@ use crate::port::{Port, PortStatistics, PreparedFrame};
 use control::{Control, Deadline, Listening, Liveness};
 use handshake::{Joined, join};
 use receiving::Receiving;
-use sending::Sending;
+use sending::{Room, Sending};
 
 /// Longest frame that is sent and received, in as many buffers as it takes.
 pub const FRAME_MOST_BYTES: usize = 65_535;
@@ -181,7 +181,7 @@ impl MemifPort {
 
     /// The buffer that a frame of so many bytes is sent from, or where it has to be made.
     #[inline]
-    fn begin(&mut self, len_bytes: usize) -> Result<Place, PortError> {
+    fn begin(&mut self, len_bytes: usize) -> Result<Room, PortError> {
         if !(HEADER_BYTES..=FRAME_MOST_BYTES).contains(&len_bytes) {
             return Err(self.length_error(len_bytes));
         }
@@ -189,12 +189,11 @@ impl MemifPort {
             return Err(PortError::PeerGone);
         }
         match self.sending.begin(len_bytes) {
-            Ok(Some(Some(start))) => Ok(Place::Buffer(start)),
-            Ok(Some(None)) => Ok(Place::Several),
-            Ok(None) => {
+            Ok(Room::None) => {
                 self.refused();
-                Ok(Place::None)
+                Ok(Room::None)
             }
+            Ok(room) => Ok(room),
             Err(error) => Err(self.failed(error)),
         }
     }
@@ -227,19 +226,6 @@ impl MemifPort {
         true
     }
 }
-
-/// Where a frame is made.
-enum Place {
-    /// In a buffer that holds it.
-    Buffer(NonNull<u8>),
-    /// Elsewhere: it takes several buffers.
-    Several,
-    /// Nowhere now.
-    None,
-}
-
-// SAFETY: the pointers in a port lead to mappings that belong to no thread and live as long as the port.
-unsafe impl Send for MemifPort {}
 
 impl Drop for MemifPort {
     fn drop(&mut self) {
@@ -276,14 +262,14 @@ impl Port for MemifPort {
     #[inline]
     fn queue(&mut self, frame: &[u8]) -> Result<bool, PortError> {
         match self.begin(frame.len())? {
-            Place::Buffer(start) => {
+            Room::Buffer(start) => {
                 // SAFETY: `Sending::begin` checked that so many bytes from `start` on are within a region, which is mapped; the slot is
                 // this side's until it is published, and no reference to shared memory is live.
                 unsafe { start.copy_from_nonoverlapping(NonNull::from(frame).cast(), frame.len()) };
                 Ok(self.sent())
             }
-            Place::Several => self.queue_chain(frame),
-            Place::None => Ok(false),
+            Room::Several => self.queue_chain(frame),
+            Room::None => Ok(false),
         }
     }
 
@@ -291,20 +277,20 @@ impl Port for MemifPort {
     #[inline]
     fn queue_with(&mut self, len_bytes: usize, write: impl FnOnce(&mut [u8])) -> Result<bool, PortError> {
         match self.begin(len_bytes)? {
-            Place::Buffer(start) if !self.copies => {
+            Room::Buffer(start) if !self.copies => {
                 // SAFETY: as in `queue`; the bytes are initialized, as all memory of a file is, and this is the only reference to shared
                 // memory of this port. A peer that breaks the protocol can write there still: see `Receiving::receive`.
                 write(unsafe { std::slice::from_raw_parts_mut(start.as_ptr(), len_bytes) });
                 Ok(self.sent())
             }
-            Place::Buffer(_) | Place::Several => {
+            Room::Buffer(_) | Room::Several => {
                 let mut staging = std::mem::take(&mut self.staging);
                 write(&mut staging[..len_bytes]);
                 let queued = self.queue(&staging[..len_bytes]);
                 self.staging = staging;
                 queued
             }
-            Place::None => Ok(false),
+            Room::None => Ok(false),
         }
     }
 

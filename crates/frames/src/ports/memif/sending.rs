@@ -23,6 +23,16 @@ pub(super) struct Sending {
     taken_seen: u16,
 }
 
+/// Where a frame is made.
+pub(super) enum Room {
+    /// In a buffer that holds it.
+    Buffer(NonNull<u8>),
+    /// Elsewhere: it takes several buffers.
+    Several,
+    /// Nowhere now.
+    None,
+}
+
 /// A buffer to be filled.
 #[derive(Clone, Copy)]
 struct Buffer {
@@ -95,19 +105,18 @@ impl Sending {
         }
     }
 
-    /// The room for a frame in the next slot: `None`, there is no slot now; else the start of a buffer that holds the frame, or
-    /// `None` where the buffer is shorter.
+    /// The room for a frame in the next slot. It is the peer's after [`Sending::end`] and [`Sending::publish`].
     #[inline]
-    pub(super) fn begin(&mut self, len_bytes: usize) -> Result<Option<Option<NonNull<u8>>>, MemifError> {
+    pub(super) fn begin(&mut self, len_bytes: usize) -> Result<Room, MemifError> {
         if !self.has_room(1)? {
-            return Ok(None);
+            return Ok(Room::None);
         }
         let buffer = self.buffer(self.next)?;
         if buffer.capacity_bytes < len_bytes {
-            return Ok(Some(None));
+            return Ok(Room::Several);
         }
         self.ring.write_use(self.next, 0, buffer.region, len_bytes as u32);
-        Ok(Some(Some(buffer.start)))
+        Ok(Room::Buffer(buffer.start))
     }
 
     /// The frame that was begun is complete.

@@ -9,8 +9,7 @@ use super::hostile_handshake::{Told, event, laid_out, memory};
 use super::hostile_rings::held;
 use super::*;
 use crate::ports::memif::layout::Layout;
-use crate::ports::memif::message::Init;
-use crate::ports::memif::message::{AddRing, Direction, Message};
+use crate::ports::memif::message::{AddRing, Direction, Init, Message};
 use crate::ports::memif::ring::{Descriptor, ring_bytes};
 
 fn descriptors() -> impl Strategy<Value = Vec<Descriptor>> {
