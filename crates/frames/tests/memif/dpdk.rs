@@ -23,6 +23,8 @@ fn testpmd(role: &str, socket: &Path, further: &str, forward: &str) -> Option<Te
     program.args(["--no-huge", "-m", "256", "--no-pci", "--no-telemetry", "--file-prefix", &prefix, "--vdev", &device]);
     // Else it drops what comes before it forwards.
     program.args(["--", "--total-num-mbufs=8192", "--auto-start", "--no-flush-rx", "--forward-mode", forward]);
+    // Its files go with the test's.
+    program.env("RUNTIME_DIRECTORY", socket.parent().unwrap());
     // It ends when its input does.
     match program.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null()).spawn() {
         Ok(child) => Some(Testpmd { _process: Ended(child), _alone: alone }),
