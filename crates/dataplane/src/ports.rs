@@ -1,8 +1,10 @@
 //! Ports of generators, sinks and forwarders.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
+use std::path::Path;
 
 use nearwire_frames::interface::InterfaceFacts;
+use nearwire_frames::ports::memif::{MemifConfig, MemifPort, MemifRole, MemifSocket};
 use nearwire_frames::ports::packet::{PacketConfig, PacketPort};
 use nearwire_frames::ports::xdp::{Candidate, Side, Steer, XdpConfig, XdpPort, candidates};
 use nearwire_frames::steering::{Filter, FlowFilter, Transport};
@@ -76,4 +78,13 @@ pub fn open_packet(interface: &str, taken: Taken) -> Result<PacketPort, PortErro
     let mut port = PacketPort::open(&PacketConfig { ring_slots: RING_FRAMES, tx_frames: SEND_FRAMES, ..config })?;
     taken.add_filters(&mut port)?;
     Ok(port)
+}
+
+/// Opens one end of a memif connection (VPP, DPDK) at a socket in the file system; waits 10 s for the other end.
+///
+/// # Errors
+/// As [`MemifPort::open`].
+pub fn open_memif(socket: &Path, role: MemifRole) -> Result<MemifPort, PortError> {
+    let ring_size_log2 = RING_FRAMES.ilog2() as u8;
+    MemifPort::open(&MemifConfig { ring_size_log2, ..MemifConfig::new(MemifSocket::from(socket), role) })
 }

@@ -3,6 +3,7 @@
 
 use std::io;
 
+use crate::ports::memif::MemifError;
 use crate::steering::FilterError;
 use crate::xdp::AttachMode;
 
@@ -274,8 +275,18 @@ pub enum PortError {
         /// How long it was waited for.
         waited_ms: u64,
     },
-    /// The other end of an in-memory pair was dropped.
-    #[error("use an in-memory port: its other end was dropped; keep both ends for as long as one is used")]
+    /// A memif connection could not be made, or the peer broke its protocol.
+    #[error("use memif at {socket}: {source}")]
+    Memif {
+        /// Where the two ends meet.
+        socket: String,
+        /// Why not.
+        source: MemifError,
+    },
+    /// The other end of an in-memory pair was dropped, or that of a memif connection closed.
+    #[error(
+        "use a port of a pair: its other end was closed, or its process ended; keep both ends for as long as one is used"
+    )]
     PeerGone,
     /// Any other refusal of the kernel.
     #[error("{tried} on {interface}: {source}")]
