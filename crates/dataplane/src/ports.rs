@@ -6,7 +6,7 @@ use std::path::Path;
 use nearwire_frames::interface::InterfaceFacts;
 use nearwire_frames::ports::memif::{MemifConfig, MemifPort, MemifRole, MemifSocket};
 use nearwire_frames::ports::packet::{PacketConfig, PacketPort};
-use nearwire_frames::ports::xdp::{Candidate, Side, Steer, XdpConfig, XdpPort, candidates};
+use nearwire_frames::ports::xdp::{Candidate, Side, Steer, XdpConfig, XdpMode, XdpPort, candidates};
 use nearwire_frames::steering::{Filter, FlowFilter, Transport};
 use nearwire_frames::{PortError, RawPort};
 
@@ -53,7 +53,10 @@ impl Taken {
 /// None works: why the first did not.
 pub fn open_xdp(interface: &str, side: Side, taken: Taken) -> Result<XdpPort, PortError> {
     let mut refused = None;
-    for Candidate { config, .. } in candidates(&InterfaceFacts::read(interface)?, side, taken.steer()) {
+    let ways = candidates(&InterfaceFacts::read(interface)?, side, taken.steer());
+    // In the driver, veth delivers a frame on the queue that it was sent on; a kernel or another program at the other end sends on any.
+    let hears_all = |way: &Candidate| !(way.config.separate_tx_socket && way.config.mode == XdpMode::NativeCopy);
+    for Candidate { config, .. } in ways.into_iter().filter(hears_all) {
         let config = XdpConfig {
             fill_frames: config.fill_frames.max(RING_FRAMES),
             rx_ring_slots: config.rx_ring_slots.max(RING_FRAMES),
