@@ -35,7 +35,7 @@ bench: build
 
 # Every topology, some minutes; one page of all: dataplane.html.
 DATAPLANE = $(TARGET_DIRECTORY)/dataplane
-bench-dataplane: build namespaces $(TARGET_DIRECTORY)/openvswitch-switch $(TARGET_DIRECTORY)/openvswitch-common
+bench-dataplane: build namespaces $(KERNEL_FILES) emulation-packages $(TARGET_DIRECTORY)/openvswitch-switch $(TARGET_DIRECTORY)/openvswitch-common
 	@$(call install,libxdp1 libbpf1 libcap-ng0 libnuma1 libunbound8,--no-install-recommends)
 	mkdir -p $(DATAPLANE)
 	contrib/bench-dataplane $(TARGET_DIRECTORY)/release/nearwire $(DATAPLANE) "$(UNPACKED_PROGRAMS)"
