@@ -33,13 +33,6 @@ build:
 bench: build
 	target/release/nearwire bench --json nearwire.json --report nearwire.html
 
-# Every topology, some minutes; one page of all: dataplane.html.
-DATAPLANE = $(TARGET_DIRECTORY)/dataplane
-bench-dataplane: build namespaces $(KERNEL_FILES) emulation-packages $(TARGET_DIRECTORY)/openvswitch-switch $(TARGET_DIRECTORY)/openvswitch-common
-	@$(call install,libxdp1 libbpf1 libcap-ng0 libnuma1 libunbound8,--no-install-recommends)
-	mkdir -p $(DATAPLANE)
-	contrib/bench-dataplane $(TARGET_DIRECTORY)/release/nearwire $(DATAPLANE) "$(UNPACKED_PROGRAMS)"
-
 # Below PREFIX: the command with the library it preloads, and its manual; header, libraries, pkg-config file and manual of
 # libnearwire.
 PREFIX ?= /usr/local
@@ -69,6 +62,13 @@ emulation-packages:
 
 $(UNPACKED):
 	mkdir -p $(@D) && apt-get update -qq && cd $(@D) && apt-get download -qq $(@F) && dpkg -x $(@F)_*.deb $(@F) && rm $(@F)_*.deb
+
+# Every topology, some minutes; one page of all: dataplane.html.
+DATAPLANE = $(TARGET_DIRECTORY)/dataplane
+bench-dataplane: build namespaces $(KERNEL_FILES) emulation-packages $(TARGET_DIRECTORY)/openvswitch-switch $(TARGET_DIRECTORY)/openvswitch-common
+	@$(call install,libxdp1 libbpf1 libcap-ng0 libnuma1 libunbound8,--no-install-recommends)
+	mkdir -p $(DATAPLANE)
+	contrib/bench-dataplane $(TARGET_DIRECTORY)/release/nearwire $(DATAPLANE) "$(UNPACKED_PROGRAMS)"
 
 # Without network namespaces nothing of the network can be tested: said before anything is built.
 .PHONY: namespaces test-fresh
