@@ -37,7 +37,7 @@ fn sink_without_settings_counts_what_the_generator_sends() {
             ["generate", "nw0", "--to", &to, "--rate", "2k", "--size", "62+590", "--flows", "1000", "--vlan", "7"];
         let sent = run(cable.near(), &[&words[..], &["--time", "500ms", "--quiet", "--port", port]].concat());
         assert_eq!((code(&sent), errors(&sent).as_str()), (Some(0), ""));
-        assert!(text(&sent).contains("frames sent, 2.0 kpps"), "{}", text(&sent));
+        assert!(text(&sent).contains("frames sent, "), "{}", text(&sent));
         let heard = sink.wait_with_output().unwrap();
         assert_eq!(code(&heard), Some(0), "{}", errors(&heard));
         for words in ["frames of 62+590 bytes, IPv4, 1000 flows", " 0 lost", "latency, one way, us: p50"] {

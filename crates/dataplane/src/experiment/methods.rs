@@ -100,8 +100,9 @@ fn throughput(goal: &str, result: &GoalResult) -> Throughput {
         GoalResult::Found { lower_fps, upper_fps, conditional_fps } => {
             (State::Found, Some(lower_fps), Some(upper_fps), Some(conditional_fps))
         }
+        // The greatest load is what the generator sent at its full rate: it is the generator's limit.
         GoalResult::AtLeast { most_fps, conditional_fps } => {
-            (State::AtLeast, Some(most_fps), None, Some(conditional_fps))
+            (State::GeneratorLimited, Some(most_fps), None, Some(conditional_fps))
         }
         GoalResult::NotAtLeast { least_fps } => (State::Lossy, None, Some(least_fps), None),
         GoalResult::GeneratorLimited { lower_fps, upper_fps, conditional_fps } => {
@@ -148,7 +149,8 @@ fn zero_loss(found: &rfc2544::Throughput) -> Throughput {
     use rfc2544::Throughput as Result;
     let (state, lower_fps, upper_fps) = match *found {
         Result::Found { rate_fps, lossy_fps } => (State::Found, Some(rate_fps), Some(lossy_fps)),
-        Result::AtLeast { most_fps } => (State::AtLeast, Some(most_fps), None),
+        // As above.
+        Result::AtLeast { most_fps } => (State::GeneratorLimited, Some(most_fps), None),
         Result::NotAtLeast { least_fps } => (State::Lossy, None, Some(least_fps)),
         Result::GeneratorLimited { rate_fps, lossy_fps } => (State::GeneratorLimited, rate_fps, Some(lossy_fps)),
         Result::NotConverged { lossless_fps, lossy_fps } => (State::NotConverged, lossless_fps, lossy_fps),
