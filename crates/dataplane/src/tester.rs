@@ -19,8 +19,7 @@ use nearwire_wire::MacAddress;
 use crate::traffic::{FrameMaker, Hops, Traffic, TrafficError};
 use crate::trial::{Testbed, Trial, TrialPlan};
 pub use ends::{HostSocket, Receives, Sends};
-use generator::Generator;
-pub use generator::learning_frame;
+use generator::learning_frame;
 use loops::Loops;
 use sink::Sink;
 pub use stations::{Heard, Progress, generate, listen};
@@ -113,8 +112,7 @@ impl<S: Sends, R: Receives> Tester<S, R> {
 
     /// Empties the sink's port of what came since the last trial.
     fn discard(&mut self) -> Result<(), TesterError> {
-        let mut sink = Sink::new(self.next_number);
-        while sink.turn(&mut self.receiving, &self.maker, self.clock, |_| false)? > 0 {}
+        while self.receiving.take(|_| ())?.is_some() {}
         Ok(())
     }
 }
@@ -128,13 +126,11 @@ impl<S: Sends, R: Receives + Send> Testbed for Tester<S, R> {
             self.receiving.show_itself(frame)?;
         }
         self.discard()?;
-        let first_number = self.next_number;
-        let loops = Loops { maker: &self.maker, clock: self.clock, residual_ns: plan.residual_ns };
-        let sending = (&mut self.sending, Generator::new(plan, first_number, self.clock));
-        let receiving = (&mut self.receiving, Sink::new(first_number));
-        let (sent, sink) = match self.sink_cpu {
-            None => loops.together(sending, receiving)?,
-            Some(cpu) => loops.apart(sending, receiving, cpu)?,
+        let loops = Loops { maker: &self.maker, clock: self.clock, plan, first_number: self.next_number };
+        let mut sink = Sink::new(self.next_number);
+        let sent = match self.sink_cpu {
+            None => loops.together(&mut self.sending, &mut self.receiving, &mut sink)?,
+            Some(cpu) => loops.apart(&mut self.sending, &mut self.receiving, &mut sink, cpu)?,
         };
         self.next_number += sent.sent_frames;
         let trial = sink.finish(sent);

@@ -1,8 +1,9 @@
 //! Beds with real kernels and ports: what is offered slowly arrives.
 #![allow(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
 
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+mod common;
 
+use common::{TRIALS_MOST, alone, cpus};
 use nearwire_dataplane::bed::{Bed, BedPlan, Cpus};
 use nearwire_dataplane::device::{DeviceId, Engine};
 use nearwire_dataplane::function::Drops;
@@ -10,20 +11,15 @@ use nearwire_dataplane::topology::{End, Topology};
 use nearwire_dataplane::traffic::{Family, Flows, Sizes, Traffic};
 use nearwire_dataplane::trial::{Testbed, TrialPlan};
 use nearwire_lab::made_or_skip;
-use nearwire_sys::affinity::allowed_cpus;
 use nearwire_sys::tsc::Clock;
 
 fn plan(topology: Topology, device: Option<&str>, tester_is_xdp: bool) -> BedPlan {
-    // Asked once: the thread that makes trials is pinned.
-    static CPUS: OnceLock<Vec<u32>> = OnceLock::new();
-    let cpus = CPUS.get_or_init(allowed_cpus);
-    let cpus = Cpus { tester: cpus[0], sink: None, device: cpus[cpus.len() - 1], second_device: cpus[cpus.len() - 1] };
     BedPlan {
         topology,
         device: device.map(|name| name.parse().unwrap()),
         is_dual: false,
         tester_is_xdp,
-        cpus,
+        cpus: cpus(),
         mtu_bytes: 1500,
     }
 }
@@ -38,16 +34,6 @@ fn traffic(plan: &BedPlan, family: Family) -> Traffic {
         token: 0x4e57,
     }
 }
-
-/// One bed at a time: its threads take a whole CPU each.
-fn alone() -> MutexGuard<'static, ()> {
-    static ONE: Mutex<()> = Mutex::new(());
-    ONE.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// Where others keep the device or the tester from their CPUs for milliseconds, what comes then does not fit into a socket's buffer: the trial is
-/// made again, and one of so many loses nothing.
-const TRIALS_MOST: usize = 10;
 
 fn arrives(plan: &BedPlan) {
     for family in [Family::V4, Family::V6] {

@@ -1,13 +1,15 @@
 //! Guests as devices under test: what is offered slowly arrives, what fails is told, and nothing stays behind.
 #![allow(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
 
+mod common;
+
 use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
-use nearwire_dataplane::bed::{Bed, BedError, BedPlan, Cpus};
+use common::{TRIALS_MOST, alone, cpus};
+use nearwire_dataplane::bed::{Bed, BedError, BedPlan};
 use nearwire_dataplane::device::guest::KERNEL_VARIABLE;
 use nearwire_dataplane::device::{DeviceError, RunningDevice};
 use nearwire_dataplane::function::Drops;
@@ -16,28 +18,11 @@ use nearwire_dataplane::traffic::{Family, Flows, Sizes, Traffic};
 use nearwire_dataplane::trial::{Testbed, Trial, TrialPlan};
 use nearwire_lab::emulated_host::HostSystem;
 use nearwire_lab::made_or_skip;
-use nearwire_sys::affinity::allowed_cpus;
 use nearwire_sys::tsc::Clock;
 use rustix::process::{Pid, Signal, kill_process};
 
 /// What software emulation carries on a machine that does other work too: 200 frames.
 const SLOWLY: TrialPlan = TrialPlan::steady(500.0, 400_000_000, 2_000_000_000);
-/// A guest that others keep from its CPU for long loses what its NIC has no room for, so the trial is made again; one must lose nothing.
-const TRIALS_MOST: usize = 10;
-
-/// One guest at a time: each takes a whole CPU.
-fn alone() -> MutexGuard<'static, ()> {
-    static ONE: Mutex<()> = Mutex::new(());
-    ONE.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// Of the tester and of the device. Asked once: the thread that makes trials is pinned.
-fn cpus() -> Cpus {
-    static CPUS: OnceLock<Vec<u32>> = OnceLock::new();
-    let cpus = CPUS.get_or_init(allowed_cpus);
-    Cpus { tester: cpus[0], sink: None, device: cpus[cpus.len() - 1], second_device: cpus[cpus.len() - 1] }
-}
-
 /// A bed with a guest, or none where this machine lacks what it needs.
 fn laid(device: &str, family: Family, bytes: &[u32]) -> Option<Bed> {
     match lay(device, family, bytes) {

@@ -1,42 +1,26 @@
 //! Open vSwitch as a device under test: what is offered slowly arrives, what fails is told, and nothing stays behind.
 #![allow(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
 
+mod common;
+
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
-use nearwire_dataplane::bed::{Bed, BedError, BedPlan, Cpus};
+use common::{TRIALS_MOST, alone, cpus};
+use nearwire_dataplane::bed::{Bed, BedError, BedPlan};
 use nearwire_dataplane::device::ovs::{OpenVswitch, OvsError, OvsFlows, OvsPorts};
 use nearwire_dataplane::device::{DeviceError, RunningDevice};
 use nearwire_dataplane::topology::Topology;
 use nearwire_dataplane::traffic::{Family, Flows, Sizes, Traffic};
 use nearwire_dataplane::trial::{Testbed, TrialPlan};
 use nearwire_lab::{CableEnd, VirtualCableOptions, VirtualChain, made_or_skip};
-use nearwire_sys::affinity::allowed_cpus;
 use nearwire_sys::tsc::Clock;
 use rustix::process::{Pid, Signal, kill_process};
 
 const DEVICES: [&str; 4] = ["io/ovs", "l2/ovs", "io/ovs-afxdp", "l2/ovs-afxdp"];
 const SLOWLY: TrialPlan = TrialPlan::steady(5000.0, 200_000_000, 100_000_000);
-
-/// An AF_PACKET socket of the switch has room for about 90 long frames. A switch that others keep from its CPU for 18 ms loses some, so the
-/// trial is made again; one of these must lose nothing.
-const TRIALS_MOST: usize = 10;
-
-/// One switch at a time: a thread that polls takes a whole CPU.
-fn alone() -> MutexGuard<'static, ()> {
-    static ONE: Mutex<()> = Mutex::new(());
-    ONE.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// Of the tester and of the device. Asked once: the thread that makes trials is pinned.
-fn cpus() -> Cpus {
-    static CPUS: OnceLock<Vec<u32>> = OnceLock::new();
-    let cpus = CPUS.get_or_init(allowed_cpus);
-    Cpus { tester: cpus[0], sink: None, device: cpus[cpus.len() - 1], second_device: cpus[cpus.len() - 1] }
-}
 
 fn lay(device: &str, tester_is_xdp: bool, family: Family) -> Result<Bed, BedError> {
     let device = Some(device.parse().unwrap());

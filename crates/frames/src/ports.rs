@@ -7,5 +7,6 @@ mod limits;
 pub mod memif;
 pub mod memory;
 pub mod packet;
+mod resident;
 pub mod ring;
 pub mod xdp;

@@ -1,4 +1,5 @@
-//! A namespace as the host of a guest: its end of a cable is joined with the guest's tap device, and the guest has the addresses of the end.
+//! Bridges of a namespace's kernel. One that is the host of a guest joins its end of a cable with the guest's tap device, and the guest has the
+//! addresses of the end.
 
 use std::time::Duration;
 
@@ -10,7 +11,7 @@ use crate::interface::facts_named;
 use crate::netlink::Netlink;
 use crate::{CableEnd, LabError, Namespace};
 
-/// A tap device that somebody has open has carrier at once; this is for a stalled machine.
+/// A tap device that somebody has open, and veth, have carrier at once; this is for a stalled machine.
 const CARRIER_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Makes a bridge of the kernel of these interfaces of a namespace, and brings all of them up. It has no address. It forwards as soon as this

@@ -1,11 +1,10 @@
-//! A namespace whose kernel forwards: as a bridge, or by its routes.
+//! A namespace whose kernel forwards by its routes, and on which CPUs. As a bridge: [`join_by_bridge`](crate::join_by_bridge).
 
 use std::io;
 use std::net::IpAddr;
 
-use netlink_packet_core::{NLM_F_CREATE, NLM_F_EXCL, NLM_F_REPLACE};
+use netlink_packet_core::{NLM_F_CREATE, NLM_F_REPLACE};
 use netlink_packet_route::RouteNetlinkMessage;
-use netlink_packet_route::link::{InfoKind, LinkAttribute, LinkInfo, LinkMessage};
 use netlink_packet_route::route::{
     RouteAddress, RouteAttribute, RouteHeader, RouteMessage, RouteProtocol, RouteScope, RouteType,
 };
@@ -15,11 +14,6 @@ use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags, fsconfig_create, 
 use crate::addresses::family;
 use crate::netlink::Netlink;
 use crate::{CableEnd, LabError, Namespace};
-
-/// Name of the bridge in a namespace that has nothing else of that kind.
-const BRIDGE: &str = "nwbr0";
-/// Its index: above those of the ends of cables.
-const BRIDGE_IFINDEX: u32 = 100;
 
 /// Where packets for a prefix go.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,24 +26,6 @@ pub struct KernelRoute {
     pub gateway: IpAddr,
     /// Index of the interface that it is behind.
     pub ifindex: u32,
-}
-
-/// Makes a bridge of the kernel of `ports`, which are in one namespace. It forwards as soon as this returns.
-///
-/// # Errors
-///
-/// [`LabError::Refused`] where the kernel has no bridges, or no end was given.
-pub fn bridge_in_kernel(ports: &[&CableEnd]) -> Result<(), LabError> {
-    let Some(first) = ports.first() else {
-        return Err(LabError::Option { option: "ports", value: 0, allowed: "2 and more" });
-    };
-    let mut netlink = Netlink::open_in(&first.namespace)?;
-    netlink.create_bridge(BRIDGE, BRIDGE_IFINDEX)?;
-    netlink.set_up(BRIDGE_IFINDEX, true)?;
-    for port in ports {
-        netlink.set_controller(port.ifindex, BRIDGE_IFINDEX)?;
-    }
-    Ok(())
 }
 
 /// Has the kernel of a namespace forward packets of both families, by the routes that it has.
@@ -116,31 +92,6 @@ fn mask_of(cpus: &[u32]) -> String {
 }
 
 impl Netlink {
-    fn create_bridge(&mut self, name: &str, ifindex: u32) -> Result<(), LabError> {
-        let mut message = LinkMessage::default();
-        message.header.index = ifindex;
-        message.attributes = vec![
-            LinkAttribute::IfName(name.to_owned()),
-            LinkAttribute::LinkInfo(vec![LinkInfo::Kind(InfoKind::Bridge)]),
-        ];
-        self.request(
-            &|| format!("create bridge {name}"),
-            RouteNetlinkMessage::NewLink(message),
-            NLM_F_CREATE | NLM_F_EXCL,
-        )
-    }
-
-    fn set_controller(&mut self, ifindex: u32, controller: u32) -> Result<(), LabError> {
-        let mut message = LinkMessage::default();
-        message.header.index = ifindex;
-        message.attributes = vec![LinkAttribute::Controller(controller)];
-        self.request(
-            &|| format!("make interface {ifindex} a port of the bridge {controller}"),
-            RouteNetlinkMessage::SetLink(message),
-            0,
-        )
-    }
-
     fn add_route(&mut self, route: &KernelRoute) -> Result<(), LabError> {
         let mut message = RouteMessage::default();
         message.header.address_family = family(route.prefix);

@@ -5,7 +5,7 @@
 //! - [`LoopbackCable`]: two interfaces of this host moved into two anonymous namespaces, so that
 //!   traffic between them must cross the wire. [`GuardedCable`] is the same in the care of another
 //!   process, which puts the interfaces back also after `kill -9`.
-//! - [`VirtualChain`]: namespaces in a row, with devices under test in the middle; [`bridge_in_kernel`] and
+//! - [`VirtualChain`]: namespaces in a row, with devices under test in the middle; [`join_by_bridge`] and
 //!   [`route_in_kernel`] make the kernel of such a namespace a device.
 //! - [`emulated_host`]: a whole host in software emulation, for tests of tuning, reboot and crash; also a guest whose NICs are
 //!   joined to an end of a cable ([`join_by_bridge`], [`give_away_addresses`]).
@@ -44,7 +44,7 @@ pub use forwarding_tables::{ForwardingTables, NeighbourEntry, RouteEntry, RouteH
 pub use guarded_cable::{GuardedCable, guard};
 pub use host_bridge::{give_away_addresses, join_by_bridge};
 pub use interface::{InterfaceFacts, interface_facts, interfaces};
-pub use kernel_device::{KernelRoute, add_routes, bridge_in_kernel, receive_on_cpus, route_in_kernel};
+pub use kernel_device::{KernelRoute, add_routes, receive_on_cpus, route_in_kernel};
 pub use loopback_cable::{LoopbackCable, LoopbackCableOptions};
 pub use namespace::Namespace;
 pub use program::program_under_test;

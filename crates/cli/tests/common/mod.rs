@@ -15,7 +15,9 @@ use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
+use nearwire_lab::CableEnd;
 use nearwire_lab::host_tree::{HostTree, scratch_directory};
+use nearwire_wire::MacAddress;
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -91,6 +93,18 @@ pub fn errors(output: &Output) -> String {
 
 pub fn text(output: &Output) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+/// Starts the command at an end of a cable, with its output kept.
+pub fn start_at(end: &CableEnd, words: &[&str]) -> Child {
+    let mut command = command(words);
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    end.namespace.enter(|| command.spawn()).unwrap().unwrap()
+}
+
+/// The link address of an end, as `--to` takes it.
+pub fn mac_of(end: &CableEnd) -> String {
+    MacAddress(end.mac).to_string()
 }
 
 /// The message has these words, and is no panic.

@@ -1,26 +1,20 @@
 //! `nearwire forward`: frames from a generator to a sink through it.
 
 use std::io::{BufRead, BufReader};
-use std::process::{Child, Output, Stdio};
+use std::process::{Child, Output};
 
 use nearwire_lab::{CableEnd, VirtualCableOptions, VirtualChain, made_or_skip};
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::common::{assert_says, code, command, errors, nearwire, text};
+use crate::common::{assert_says, code, errors, mac_of, nearwire, start_at, text};
 
 fn chain() -> Option<VirtualChain> {
     made_or_skip(VirtualChain::lay(2, VirtualCableOptions::default()))
 }
 
-fn start(end: &CableEnd, words: &[&str]) -> Child {
-    let mut command = command(words);
-    command.stdout(Stdio::piped()).stderr(Stdio::piped());
-    end.namespace.enter(|| command.spawn()).unwrap().unwrap()
-}
-
 /// A program with its first line on standard error, behind which it works.
 fn started(end: &CableEnd, words: &[&str]) -> (Child, String) {
-    let mut child = start(end, words);
+    let mut child = start_at(end, words);
     let mut said = BufReader::with_capacity(1, child.stderr.take().unwrap());
     let mut line = String::new();
     said.read_line(&mut line).unwrap();
@@ -42,16 +36,12 @@ fn ended(child: Child, signal: Signal) -> Output {
     child.wait_with_output().unwrap()
 }
 
-fn mac(end: &CableEnd) -> String {
-    end.mac.map(|byte| format!("{byte:02x}")).join(":")
-}
-
 /// Half a second of frames to the sink: what it says.
 fn through(chain: &VirtualChain, to: &str) -> Output {
     let (near, far) = (&chain.links()[0].near, &chain.links()[1].far);
     let (sink, _) = started(far, &["sink", "nw3", "--same-host"]);
     let words = ["generate", "nw0", "--to", to, "--rate", "2k", "--size", "62+590", "--time", "500ms", "--quiet"];
-    let sent = start(near, &words).wait_with_output().unwrap();
+    let sent = start_at(near, &words).wait_with_output().unwrap();
     assert_eq!(code(&sent), Some(0), "{}", errors(&sent));
     sink.wait_with_output().unwrap()
 }
@@ -69,7 +59,7 @@ fn frames_of_a_generator_reach_the_sink_through_each_port_and_function() {
         for function in ["io", "l2"] {
             let Some(chain) = chain() else { return };
             let forward = forwarding(&chain, &["--function", function, "--port", port]);
-            let heard = through(&chain, &mac(&chain.links()[1].far));
+            let heard = through(&chain, &mac_of(&chain.links()[1].far));
             assert_lossless(&heard);
             let done = ended(forward, Signal::INT);
             assert_eq!(code(&done), Some(130), "{}", errors(&done));
@@ -94,11 +84,11 @@ fn router_forwards_by_the_kernels_routes_and_tells_what_it_drops() {
     });
     nearwire_lab::add_routes(&inner.far.namespace, &routes).unwrap();
     let forward = forwarding(&chain, &["--function", "l3"]);
-    let heard = through(&chain, &mac(&inner.far));
+    let heard = through(&chain, &mac_of(&inner.far));
     assert_lossless(&heard);
     // To a station that the router is not.
     let words = ["generate", "nw0", "--to", "02:00:00:00:00:99", "--rate", "1k", "--time", "100ms", "--quiet"];
-    assert_eq!(code(&start(&inner.near, &words).wait_with_output().unwrap()), Some(0));
+    assert_eq!(code(&start_at(&inner.near, &words).wait_with_output().unwrap()), Some(0));
     let done = ended(forward, Signal::INT);
     assert!(text(&done).contains("dropped other-host: "), "{}", text(&done));
 }
@@ -107,10 +97,10 @@ fn router_forwards_by_the_kernels_routes_and_tells_what_it_drops() {
 fn forwarder_ends_by_itself_after_its_time() {
     let Some(chain) = chain() else { return };
     let words = ["forward", "nw1", "nw2", "--time", "1200ms"];
-    let output = start(&chain.links()[0].far, &words).wait_with_output().unwrap();
+    let output = start_at(&chain.links()[0].far, &words).wait_with_output().unwrap();
     assert_eq!(code(&output), Some(0), "{}", errors(&output));
     assert!(errors(&output).contains("1 s: 0.0 kpps received"), "{}", errors(&output));
-    let quiet = start(&chain.links()[0].far, &[&words[..], &["--quiet"]].concat()).wait_with_output().unwrap();
+    let quiet = start_at(&chain.links()[0].far, &[&words[..], &["--quiet"]].concat()).wait_with_output().unwrap();
     assert_eq!((code(&quiet), errors(&quiet).as_str()), (Some(0), ""));
 }
 
@@ -131,7 +121,7 @@ fn interface_that_goes_down_in_use_is_told_with_the_figures() {
 fn interfaces_that_cannot_be_forwarded_between_are_refused() {
     let Some(chain) = chain() else { return };
     let middle = &chain.links()[0].far;
-    let refused = |words: &[&str]| start(middle, &[&["forward"], words].concat()).wait_with_output().unwrap();
+    let refused = |words: &[&str]| start_at(middle, &[&["forward"], words].concat()).wait_with_output().unwrap();
     assert_says(&refused(&["nw1", "nw1"]), 2, &["name two interfaces"]);
     assert_says(&refused(&["nw1", "nw9"]), 2, &["nw9", "no such interface"]);
     assert_says(&refused(&["nw1"]), 2, &["2 values required"]);

@@ -1,37 +1,27 @@
 //! `nearwire generate` and `nearwire sink`: frames from one to the other.
 
-use std::process::{Child, Output, Stdio};
+use std::process::Output;
 use std::time::Duration;
 
 use nearwire_lab::{Cable, CableEnd, VirtualCable, VirtualCableOptions, made_or_skip};
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::common::{code, command, errors, nearwire, text};
+use crate::common::{code, errors, mac_of, nearwire, start_at, text};
 
 fn cable() -> Option<VirtualCable> {
     made_or_skip(VirtualCable::lay(VirtualCableOptions { pairs: 2, ..VirtualCableOptions::default() }))
 }
 
-fn start(end: &CableEnd, words: &[&str]) -> Child {
-    let mut command = command(words);
-    command.stdout(Stdio::piped()).stderr(Stdio::piped());
-    end.namespace.enter(|| command.spawn()).unwrap().unwrap()
-}
-
 fn run(end: &CableEnd, words: &[&str]) -> Output {
-    start(end, words).wait_with_output().unwrap()
-}
-
-fn mac(end: &CableEnd) -> String {
-    end.mac.map(|byte| format!("{byte:02x}")).join(":")
+    start_at(end, words).wait_with_output().unwrap()
 }
 
 #[test]
 fn sink_without_settings_counts_what_the_generator_sends() {
     let Some(cable) = cable() else { return };
-    let to = mac(cable.far());
+    let to = mac_of(cable.far());
     for port in ["xdp", "packet"] {
-        let sink = start(cable.far(), &["sink", "nw1", "--same-host", "--quiet", "--port", port]);
+        let sink = start_at(cable.far(), &["sink", "nw1", "--same-host", "--quiet", "--port", port]);
         std::thread::sleep(Duration::from_millis(300));
         let words =
             ["generate", "nw0", "--to", &to, "--rate", "2k", "--size", "62+590", "--flows", "1000", "--vlan", "7"];
@@ -59,10 +49,11 @@ fn generator_with_a_sink_of_its_own_tells_loss_and_latency() {
 #[test]
 fn sink_interrupted_tells_what_came_until_then() {
     let Some(cable) = cable() else { return };
-    let sink = start(cable.far(), &["sink", "nw1", "--quiet"]);
+    let sink = start_at(cable.far(), &["sink", "nw1", "--quiet"]);
     std::thread::sleep(Duration::from_millis(300));
-    let to = mac(cable.far());
-    let generator = start(cable.near(), &["generate", "nw0", "--to", &to, "--rate", "1k", "--time", "1h", "--quiet"]);
+    let to = mac_of(cable.far());
+    let generator =
+        start_at(cable.near(), &["generate", "nw0", "--to", &to, "--rate", "1k", "--time", "1h", "--quiet"]);
     std::thread::sleep(Duration::from_millis(500));
     kill_process(Pid::from_child(&sink), Signal::INT).unwrap();
     let heard = sink.wait_with_output().unwrap();
@@ -80,7 +71,7 @@ fn sink_interrupted_tells_what_came_until_then() {
 #[test]
 fn frames_that_have_no_room_for_their_number_are_refused_with_what_is_needed() {
     let Some(cable) = cable() else { return };
-    let to = mac(cable.far());
+    let to = mac_of(cable.far());
     let output = run(cable.near(), &["generate", "nw0", "--to", &to, "--ip", "6", "--size", "60"]);
     assert_eq!(code(&output), Some(2));
     assert!(errors(&output).contains("needs 78 bytes"), "{}", errors(&output));

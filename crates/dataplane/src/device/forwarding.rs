@@ -46,19 +46,20 @@ impl RunningForwarder {
 
     /// Ends it: what it dropped.
     pub(super) fn end(mut self) -> Drops {
+        self.stop().map(|(drops, _)| drops).unwrap_or_default()
+    }
+
+    /// Has the thread end, and waits for it.
+    fn stop(&mut self) -> Option<Ended> {
         self.is_over.store(true, Ordering::Relaxed);
-        let ended = self.thread.take().and_then(|thread| thread.join().ok());
-        ended.map(|(drops, _)| drops).unwrap_or_default()
+        self.thread.take()?.join().ok()
     }
 }
 
 impl Drop for RunningForwarder {
     fn drop(&mut self) {
-        self.is_over.store(true, Ordering::Relaxed);
-        if let Some(thread) = self.thread.take() {
-            // Its namespace goes next; what it counted nobody asked for.
-            let _ = thread.join();
-        }
+        // Its namespace goes next; what it counted nobody asked for.
+        self.stop();
     }
 }
 

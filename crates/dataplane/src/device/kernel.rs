@@ -2,17 +2,24 @@
 
 use std::net::IpAddr;
 
-use nearwire_lab::{KernelRoute, LabError, add_routes, bridge_in_kernel, receive_on_cpus, route_in_kernel};
+use nearwire_lab::{KernelRoute, LabError, add_routes, join_by_bridge, receive_on_cpus, route_in_kernel};
 
 use super::Place;
 use crate::function::FunctionKind;
+use crate::function::l3::Prefix;
 use crate::traffic::Family;
+
+/// Name of the bridge in a namespace that has nothing else of that kind.
+const BRIDGE: &str = "nwbr0";
 
 /// Has the kernel forward, on the device's CPU.
 pub(super) fn start(function: FunctionKind, place: Place) -> Result<(), LabError> {
+    let [first, second] = place.ports;
     match function {
-        FunctionKind::L3 => route_in_kernel(&place.ports[0].namespace)?,
-        FunctionKind::Io | FunctionKind::MacSwap | FunctionKind::L2 => bridge_in_kernel(&place.ports)?,
+        FunctionKind::L3 => route_in_kernel(&first.namespace)?,
+        FunctionKind::Io | FunctionKind::MacSwap | FunctionKind::L2 => {
+            join_by_bridge(&first.namespace, BRIDGE, &[&first.interface, &second.interface], first.mtu_bytes)?;
+        }
     }
     place.ports.into_iter().try_for_each(|port| receive_on_cpus(port, &[place.cpu]))
 }
@@ -32,23 +39,10 @@ pub(super) fn test_routes(place: Place) -> Vec<(usize, KernelRoute)> {
             Family::V6 => neighbours[at].ipv6.into(),
         };
         let prefix_bits = family.prefix_bits();
-        (at, KernelRoute { prefix: network(prefix, prefix_bits), prefix_bits, gateway, ifindex: ports[at].ifindex })
+        let prefix = Prefix::new(prefix, prefix_bits).map_or(prefix, Prefix::address);
+        (at, KernelRoute { prefix, prefix_bits, gateway, ifindex: ports[at].ifindex })
     };
     let families = if ports[0].ipv6_usable { &[Family::V4, Family::V6][..] } else { &[Family::V4] };
     let both = |family: &Family| [route(*family, family.sources(), 0), route(*family, family.destinations(), 1)];
     families.iter().flat_map(both).collect()
-}
-
-/// The address with the bits behind the prefix cleared.
-fn network(address: IpAddr, prefix_bits: u8) -> IpAddr {
-    match address {
-        IpAddr::V4(address) => {
-            let mask = u32::MAX.checked_shl(u32::from(32 - prefix_bits)).unwrap_or(0);
-            IpAddr::V4((address.to_bits() & mask).into())
-        }
-        IpAddr::V6(address) => {
-            let mask = u128::MAX.checked_shl(u32::from(128 - prefix_bits)).unwrap_or(0);
-            IpAddr::V6((address.to_bits() & mask).into())
-        }
-    }
 }

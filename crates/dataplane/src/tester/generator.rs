@@ -19,7 +19,7 @@ const LEARNING_ETHER_TYPE: [u8; 2] = [0x90, 0x00];
 
 /// A frame from the sink to the generator, by which bridges on the way learn where the sink is.
 #[must_use]
-pub fn learning_frame(sink: MacAddress, generator: MacAddress) -> Vec<u8> {
+pub(super) fn learning_frame(sink: MacAddress, generator: MacAddress) -> Vec<u8> {
     let mut frame = [generator.0, sink.0].concat();
     frame.extend(LEARNING_ETHER_TYPE);
     frame.resize(LEARNING_BYTES, 0);
@@ -29,16 +29,14 @@ pub fn learning_frame(sink: MacAddress, generator: MacAddress) -> Vec<u8> {
 /// A trial's sending half.
 #[derive(Debug)]
 pub(super) struct Generator {
-    plan: TrialPlan,
     /// `None`: as fast as it goes.
     schedule: Option<Schedule>,
     began_ticks: u64,
     ends_ticks: u64,
-    next_number: u64,
+    first_number: u64,
     sent_frames: u64,
     /// Of a burst: what is still to be sent of it.
     left_frames: Option<u64>,
-    now_ticks: u64,
 }
 
 impl Generator {
@@ -50,54 +48,46 @@ impl Generator {
             Schedule::new(&load, began_ticks, clock.hz())
         });
         Generator {
-            plan,
             schedule,
             began_ticks,
             ends_ticks: began_ticks + clock.ticks(plan.duration_ns),
-            next_number: first_number,
+            first_number,
             sent_frames: 0,
             left_frames: plan.frames,
-            now_ticks: began_ticks,
         }
     }
 
-    /// Begins now and not when it was made.
-    pub(super) fn begin(&mut self, clock: Clock) {
-        *self = Generator::new(self.plan, self.next_number, clock);
-    }
-
-    pub(super) const fn next_number(&self) -> u64 {
-        self.next_number
+    pub(super) const fn sent_frames(&self) -> u64 {
+        self.sent_frames
     }
 
     /// Sends what is due and there is room for. `false`: the trial is over.
     #[inline]
     pub(super) fn turn(&mut self, port: &mut impl Sends, maker: &FrameMaker, clock: Clock) -> Result<bool, PortError> {
-        self.now_ticks = clock.now_ticks();
+        let now_ticks = clock.now_ticks();
         if self.left_frames == Some(0) {
-            self.ends_ticks = self.now_ticks;
+            self.ends_ticks = now_ticks;
         }
-        if self.now_ticks >= self.ends_ticks {
+        if now_ticks >= self.ends_ticks {
             return Ok(false);
         }
         let most = self.left_frames.map_or(BURST, |left| left.min(u64::from(BURST)) as u32);
         let mut queued = 0;
         while queued < most {
-            let due_ticks = self.schedule.as_ref().map_or(self.now_ticks, Schedule::next_ticks);
-            if due_ticks > self.now_ticks {
+            let due_ticks = self.schedule.as_ref().map_or(now_ticks, Schedule::next_ticks);
+            if due_ticks > now_ticks {
                 break;
             }
-            let number = self.next_number;
+            let number = self.first_number + self.sent_frames;
             if !port.put(maker.len_bytes(number), |frame| maker.write(number, due_ticks, frame))? {
                 break;
             }
             if let Some(schedule) = &mut self.schedule {
                 schedule.advance();
             }
-            self.next_number += 1;
+            self.sent_frames += 1;
             queued += 1;
         }
-        self.sent_frames += u64::from(queued);
         self.left_frames = self.left_frames.map(|left| left - u64::from(queued));
         // Also without a frame: buffers that were sent come back by it.
         port.leave()?;

@@ -10,7 +10,7 @@ use super::generator::Generator;
 use super::sink::Sink;
 use super::{Receives, Sends, TesterError};
 use crate::traffic::FrameMaker;
-use crate::trial::Trial;
+use crate::trial::{Trial, TrialPlan};
 
 /// Not known yet.
 const UNKNOWN: u64 = u64::MAX;
@@ -19,34 +19,36 @@ const UNKNOWN: u64 = u64::MAX;
 pub(super) struct Loops<'a> {
     pub(super) maker: &'a FrameMaker,
     pub(super) clock: Clock,
-    /// How long frames are waited for that are still on their way.
-    pub(super) residual_ns: u64,
+    pub(super) plan: TrialPlan,
+    pub(super) first_number: u64,
 }
 
 impl Loops<'_> {
-    /// Generator and sink take turns on this thread: what was sent, and the sink.
+    /// Generator and sink take turns on this thread: what was sent.
     pub(super) fn together(
         &self,
-        (sending, mut generator): (&mut impl Sends, Generator),
-        (receiving, mut sink): (&mut impl Receives, Sink),
-    ) -> Result<(Trial, Sink), TesterError> {
+        sending: &mut impl Sends,
+        receiving: &mut impl Receives,
+        sink: &mut Sink,
+    ) -> Result<Trial, TesterError> {
+        let mut generator = self.generator();
         while generator.turn(sending, self.maker, self.clock)? {
             sink.turn(receiving, self.maker, self.clock, |_| false)?;
             not_interrupted()?;
         }
         let sent = generator.finish(self.clock);
-        let sent_frames = sent.sent_frames;
-        self.take_all(receiving, &mut sink, || Some(sent_frames))?;
-        Ok((sent, sink))
+        self.take_all(receiving, sink, || Some(sent.sent_frames))?;
+        Ok(sent)
     }
 
-    /// The generator on this thread, the sink on another one on this CPU.
+    /// The generator on this thread, the sink on another one on this CPU: what was sent.
     pub(super) fn apart(
         &self,
-        (sending, mut generator): (&mut impl Sends, Generator),
-        (receiving, mut sink): (&mut (impl Receives + Send), Sink),
+        sending: &mut impl Sends,
+        receiving: &mut (impl Receives + Send),
+        sink: &mut Sink,
         sink_cpu: u32,
-    ) -> Result<(Trial, Sink), TesterError> {
+    ) -> Result<Trial, TesterError> {
         let (sent_frames, takes) = (AtomicU64::new(UNKNOWN), AtomicBool::new(false));
         std::thread::scope(|scope| {
             let taking = scope.spawn(|| {
@@ -55,18 +57,23 @@ impl Loops<'_> {
                 takes.store(true, Ordering::Release);
                 pinned?;
                 let sent = || Some(sent_frames.load(Ordering::Acquire)).filter(|sent| *sent != UNKNOWN);
-                self.take_all(receiving, &mut sink, sent).map(|()| sink)
+                self.take_all(receiving, sink, sent)
             });
             while !takes.load(Ordering::Acquire) {
                 std::hint::spin_loop();
             }
-            generator.begin(self.clock);
+            let mut generator = self.generator();
             let outcome = self.send_all(sending, &mut generator);
             let sent = generator.finish(self.clock);
             sent_frames.store(sent.sent_frames, Ordering::Release);
             let taken = taking.join().map_err(|_| TesterError::SinkFailed)?;
-            outcome.and(Ok((sent, taken?)))
+            outcome.and(taken).map(|()| sent)
         })
+    }
+
+    /// Its schedule begins now.
+    fn generator(&self) -> Generator {
+        Generator::new(self.plan, self.first_number, self.clock)
     }
 
     fn send_all(&self, sending: &mut impl Sends, generator: &mut Generator) -> Result<(), TesterError> {
@@ -89,7 +96,7 @@ impl Loops<'_> {
             not_interrupted()?;
             let Some(sent) = sent_frames() else { continue };
             let now_ticks = self.clock.now_ticks();
-            let ends_ticks = *ends_ticks.get_or_insert(now_ticks + self.clock.ticks(self.residual_ns));
+            let ends_ticks = *ends_ticks.get_or_insert(now_ticks + self.clock.ticks(self.plan.residual_ns));
             if sink.trial().received_frames >= sent || now_ticks >= ends_ticks {
                 return Ok(());
             }

@@ -83,8 +83,8 @@ pub fn generate(
             port.send(&begins)?;
         }
         if observed.is_due(now_ticks) {
-            let sent_frames = generator.next_number() - FIRST_NUMBER;
-            observe(Progress { elapsed_ns: clock.ns(now_ticks - began_ticks), sent_frames, received_frames: 0 });
+            let (elapsed_ns, sent_frames) = (clock.ns(now_ticks - began_ticks), generator.sent_frames());
+            observe(Progress { elapsed_ns, sent_frames, received_frames: 0 });
         }
     }
     let trial = generator.finish(clock);

@@ -36,6 +36,7 @@ pub use config::{MemifConfig, MemifRole};
 pub use control::MemifSocket;
 pub use error::MemifError;
 
+use super::resident::ResidentFrames;
 use crate::PortError;
 use crate::port::{Port, PortStatistics, PreparedFrame};
 use control::{Control, Deadline, Listening, Liveness};
@@ -47,8 +48,6 @@ use sending::{Room, Sending};
 pub const FRAME_MOST_BYTES: usize = 65_535;
 
 const HEADER_BYTES: usize = 14;
-/// Resident frames a port keeps.
-const PREPARED_SLOTS: u32 = 64;
 /// Looks at an empty or full ring after which the control socket is asked whether the peer is still there: a system call.
 const IDLE_LOOKS_PER_CHECK: u32 = 1 << 14;
 
@@ -114,7 +113,7 @@ pub struct MemifPort {
     sending: Sending,
     receiving: Receiving,
     control: Control,
-    prepared: Vec<Vec<u8>>,
+    prepared: ResidentFrames,
     /// Where a frame is made that lies in no single buffer.
     staging: Box<[u8]>,
     copies: bool,
@@ -149,7 +148,7 @@ impl MemifPort {
             sending,
             receiving,
             control,
-            prepared: Vec::new(),
+            prepared: ResidentFrames::default(),
             staging: vec![0; FRAME_MOST_BYTES].into(),
             copies: config.copies_frames,
             idle_looks: 0,
@@ -306,25 +305,14 @@ impl Port for MemifPort {
         if !(HEADER_BYTES..=FRAME_MOST_BYTES).contains(&frame.len()) {
             return Err(self.length_error(frame.len()));
         }
-        let slot = self.prepared.len() as u32;
-        if slot == PREPARED_SLOTS {
-            return Err(PortError::NoPreparedSlot { interface: name(&self.config.socket), slots: PREPARED_SLOTS });
-        }
-        self.prepared.push(frame.to_vec());
-        Ok(PreparedFrame { slot, len_bytes: frame.len() as u32 })
+        self.prepared.add(frame, || name(&self.config.socket))
     }
 
     #[inline]
     fn send_prepared(&mut self, frame: PreparedFrame, patch: impl FnOnce(&mut [u8])) -> Result<bool, PortError> {
-        let slots = self.prepared.len() as u32;
-        let Some(resident) = self.prepared.get_mut(frame.slot as usize) else {
-            let interface = name(&self.config.socket);
-            return Err(PortError::UnknownPreparedFrame { interface, slot: frame.slot, slots });
-        };
-        patch(resident);
-        let resident = std::mem::take(resident);
+        let resident = self.prepared.take(frame, patch, || name(&self.config.socket))?;
         let queued = self.queue(&resident);
-        self.prepared[frame.slot as usize] = resident;
+        self.prepared.put_back(frame, resident);
         self.flush()?;
         queued
     }

@@ -8,15 +8,13 @@ use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
+use super::resident::ResidentFrames;
 use super::ring::{ConsumerIndex, ProducerIndex};
 use crate::PortError;
 use crate::port::{Port, PortStatistics, PreparedFrame};
 
 /// Longest frame an end carries: the largest a device of MTU 9000 does, tags included.
 pub const FRAME_MOST_BYTES: usize = 9022;
-
-/// Resident frames an end keeps.
-const PREPARED_SLOTS: u32 = 64;
 
 /// Makes the two ends. Each direction holds `capacity_frames`, rounded up to a power of two.
 #[must_use]
@@ -73,13 +71,18 @@ fn consumer_of(direction: &Arc<Direction>) -> IndexOf {
     IndexOf(direction.clone(), |direction| &direction.consumer.0)
 }
 
+/// What errors call it.
+fn interface() -> String {
+    "an in-memory port".to_owned()
+}
+
 /// One end of an in-memory pair.
 pub struct MemoryPort {
     outgoing: Arc<Direction>,
     sender: ProducerIndex<IndexOf>,
     incoming: Arc<Direction>,
     receiver: ConsumerIndex<IndexOf>,
-    prepared: Vec<Vec<u8>>,
+    prepared: ResidentFrames,
     statistics: PortStatistics,
 }
 
@@ -91,14 +94,13 @@ impl MemoryPort {
             receiver: ConsumerIndex::new(producer_of(&incoming), consumer_of(&incoming), size(&incoming)),
             outgoing,
             incoming,
-            prepared: Vec::new(),
+            prepared: ResidentFrames::default(),
             statistics: PortStatistics::default(),
         }
     }
 
     fn length_error(&self, found_bytes: usize) -> PortError {
-        let interface = "an in-memory port".to_owned();
-        PortError::FrameLength { interface, found_bytes, least_bytes: 1, most_bytes: FRAME_MOST_BYTES }
+        PortError::FrameLength { interface: interface(), found_bytes, least_bytes: 1, most_bytes: FRAME_MOST_BYTES }
     }
 }
 
@@ -169,26 +171,14 @@ impl Port for MemoryPort {
         if frame.is_empty() || frame.len() > FRAME_MOST_BYTES {
             return Err(self.length_error(frame.len()));
         }
-        let slot = self.prepared.len() as u32;
-        if slot == PREPARED_SLOTS {
-            let interface = "an in-memory port".to_owned();
-            return Err(PortError::NoPreparedSlot { interface, slots: PREPARED_SLOTS });
-        }
-        self.prepared.push(frame.to_vec());
-        Ok(PreparedFrame { slot, len_bytes: frame.len() as u32 })
+        self.prepared.add(frame, interface)
     }
 
     #[inline]
     fn send_prepared(&mut self, frame: PreparedFrame, patch: impl FnOnce(&mut [u8])) -> Result<bool, PortError> {
-        let slots = self.prepared.len() as u32;
-        let Some(resident) = self.prepared.get_mut(frame.slot as usize) else {
-            let interface = "an in-memory port".to_owned();
-            return Err(PortError::UnknownPreparedFrame { interface, slot: frame.slot, slots });
-        };
-        patch(resident);
-        let resident = std::mem::take(resident);
+        let resident = self.prepared.take(frame, patch, interface)?;
         let queued = self.queue(&resident);
-        self.prepared[frame.slot as usize] = resident;
+        self.prepared.put_back(frame, resident);
         self.flush()?;
         queued
     }

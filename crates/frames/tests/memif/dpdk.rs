@@ -106,37 +106,25 @@ fn all_come_back(port: &mut MemifPort, frames: u32) {
     }
 }
 
+/// Short frames, and a long one: two buffers there, two buffers back.
+fn come_back_swapped(role: MemifRole) {
+    let exchange = |mut port: MemifPort| {
+        all_come_back(&mut port, 20_000);
+        let long = frame(7, 3000);
+        send(&mut port, &long).unwrap();
+        assert!(received(&mut port).unwrap() == swapped(long));
+    };
+    with_opposite(role, "", "macswap", |_| (), exchange);
+}
+
 #[test]
 fn frames_sent_to_dpdk_as_server_come_back_swapped() {
-    with_opposite(
-        MemifRole::Client,
-        "",
-        "macswap",
-        |_| (),
-        |mut port| {
-            all_come_back(&mut port, 20_000);
-            // Two buffers there, two buffers back.
-            let long = frame(7, 3000);
-            send(&mut port, &long).unwrap();
-            assert!(received(&mut port).unwrap() == swapped(long));
-        },
-    );
+    come_back_swapped(MemifRole::Client);
 }
 
 #[test]
 fn frames_sent_to_dpdk_as_client_come_back_swapped() {
-    with_opposite(
-        MemifRole::Server,
-        "",
-        "macswap",
-        |_| (),
-        |mut port| {
-            all_come_back(&mut port, 20_000);
-            let long = frame(7, 3000);
-            send(&mut port, &long).unwrap();
-            assert!(received(&mut port).unwrap() == swapped(long));
-        },
-    );
+    come_back_swapped(MemifRole::Server);
 }
 
 #[test]

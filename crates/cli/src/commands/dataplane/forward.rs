@@ -13,6 +13,7 @@ use nearwire_frames::port::Port;
 use nearwire_frames::ports::xdp::Side;
 use nearwire_sys::socket::hold_promiscuous;
 use nearwire_sys::usage::{catch_interrupts, interrupted};
+use nearwire_wire::MacAddress;
 use rustix::io::Errno;
 
 use super::{check_interface, pin, text};
@@ -143,7 +144,7 @@ fn report(names: &[&str; 2], done: &Forwarded) -> String {
     }
     if let Some(seen) = done.looped {
         let [from, to] = seen.ports.map(|port| names.get(port).copied().unwrap_or_default());
-        let station = seen.address.map(|byte| format!("{byte:02x}")).join(":");
+        let station = MacAddress(seen.address);
         report += &format!(
             "a loop was seen: {station} moved from {from} to {to} and back, more than ten times in a second\n"
         );
